@@ -52,7 +52,7 @@ STAGES: Mapping[str, Sequence[Patch]] = {
     "elimination": [(component, "eliminated", _nothing)],
     "improvement of several at a time": [(component, "improved_together", _nothing)],
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
-    "orders of some atoms": [(orders.SomeAtoms, "look", _nothing), (orders.SomeAtoms, "charge", _nothing)],
+    "orders of some atoms": [(orders.SomeAtoms, "look", _nothing)],
     "stops": [(orders, "_with_stops", lambda candidates, found, *_: found)],
     "views as operators": [(staged, "_held_against_views", _found)],
     "tie by groupings": [(search, "TIE", ())],

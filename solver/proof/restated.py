@@ -29,7 +29,7 @@ class Restated:
     """The problem over layouts, ``fine``: with the recorded orders, where these are chosen before groupings.
 
     ``alike`` has for each operator the rows with the recorded layouts, in a fixed order: ways to run it may share them.
-    The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do, and layouts
+    The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do, or layouts
     leave out the ``unseen`` factors. Where backends are chosen it is that of a graph with markers, beside ``bare``.
     """
 
@@ -94,7 +94,9 @@ class Restated:
     @cached_property
     def _orders(self) -> LayoutProblem:
         """The problem over orders. Nothing is cheaper than what costs nothing, so that it is not always needed."""
-        return self.statement.orders(charged=self.charged, without=self.unseen)
+        if self.unseen:
+            return self.statement.projected(self.unseen)
+        return self.statement.orders(charged=self.charged)
 
 
 def restate(
@@ -107,7 +109,8 @@ def restate(
 ) -> Restated:
     """State the problem of a graph with its concatenations in steps, and find the rows with the recorded layouts in it.
 
-    Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``.
+    Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``, or factors are
+    left out beside.
     """
     bare = in_steps(graph)
     marking = marked(bare, goal.target)
@@ -116,6 +119,8 @@ def restate(
     kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
     fine = _with_recorded(statement, statement.layouts(kept), recorded)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
+    if charged and unseen:
+        raise CertificateError("the certificate charges moves in a problem that leaves factors out")
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")
     return Restated(bare, statement, goal, fine, alike, tuple(sorted(charged)), tuple(sorted(unseen)))

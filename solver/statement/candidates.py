@@ -6,7 +6,7 @@ their layouts is pushed through the relations of all operators that touch the va
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -22,9 +22,6 @@ from layoutsolve.solver.statement.stops import BLOCKS, every_order
 from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
 from layoutsolve.solver.theory.row import Row
 
-OTHERS = 2
-"""How many layouts a variable may have that do not show what is wanted, where something is."""
-
 WITH_STOPS = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
 
@@ -39,19 +36,16 @@ class Candidates:
         most: int,
         mode: Mode = Mode.BOTH,
         kept: Orders | None = None,
-        shown: Sequence[Collection[Order]] | None = None,
     ) -> None:
         """A variable may have so many layouts at ``most``. Groupings are those of orders to be ``kept``, which are
-        suggested to operators that nothing else leads to them. Where it is said what is to be ``shown`` of each
-        variable, orders of some atoms, other layouts are few.
+        suggested to operators that nothing else leads to them.
         """
-        self.network, self.limit, self.most, self.mode, self.shown = network, limit, most, mode, shown
+        self.network, self.limit, self.most, self.mode = network, limit, most, mode
         self.kept = None if kept is None else _Kept(network, kept)
         self.charged: frozenset[int] | None = None
         self.capped = False
         self.enough: int | None = None
         self.count = 0
-        self.others = Counter[int]()
         self.rows: list[list[Row]] = [[] for _ in network.entries]
         self.stated: list[Operator | None] = [None for _ in network.entries]
         self.tuples: dict[tuple[int, ...], tuple[Row, ...]] = {}
@@ -216,12 +210,10 @@ class Candidates:
         seen = self.seen[variable]
         if self.network.variables[variable].constant or layout in seen:
             return False
-        other = self.shown is not None and not _shows(layout, self.shown[variable])
-        if len(seen) >= self.most or (other and self.others[variable] >= OTHERS):
+        if len(seen) >= self.most:
             self.capped = True
             return False
         seen[layout] = None
-        self.others[variable] += other
         self.queue.append((variable, layout))
         return True
 
@@ -268,12 +260,6 @@ class _Kept:
         if key not in self._reordered:
             self._reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
         return [in_place(layout, each) for each in self._reordered[key]]
-
-
-def _shows(layout: Layout, wanted: Collection[Order]) -> bool:
-    """Whether a layout has some of its atoms in one of the wanted orders."""
-    atoms = {atom for each in wanted for atom in each}
-    return tuple(atom for atom in order(layout) if atom in atoms) in wanted
 
 
 def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:

@@ -103,8 +103,7 @@ class LayoutProblem:
 
     ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
     several times. With ``charged`` the moves of those variables alone cost what they do, others the least that any move
-    of the variable might: the problem is one over orders, and its least price a lower bound. So it is where layouts
-    leave atoms out (``partial``): charged moves cost the least there that they may for what is seen, and marked.
+    of the variable might: the problem is one over orders, and its least price a lower bound.
     """
 
     variables: tuple[Variable, ...]
@@ -114,13 +113,9 @@ class LayoutProblem:
     timed: bool = False
     constants: tuple[Constant, ...] = ()
     charged: frozenset[int] | None = None
-    partial: bool = False
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
-        if self.partial and self.charges(variable):
-            lost = self.losses(variable, [source], [target])[0][0]
-            return Price(1, lost, 0, self.variables[variable].bytes)
         if self.charges(variable) or order(source) == order(target):
             return self._charged(self.variables[variable], source, target)
         known = self._least
@@ -190,8 +185,6 @@ class LayoutProblem:
         their orders have them: a hindered move has more.
         """
         if self.charges(variable):
-            if self.partial:
-                return self.target.least_losses(sources, targets, self.mark(variable))
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
@@ -224,23 +217,9 @@ class LayoutProblem:
             for source, lost in zip(map(order, sources), self.losses(variable, sources, targets), strict=True)
         ]
 
-    def mark(self, variable: int) -> int:
-        """The number of the atom that marks layouts of a variable: none of its own has it."""
-        return len(self.variables[variable].sizes)
-
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""
         return self.charged is None or variable in self.charged
-
-    def exact(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> bool:
-        """Whether moves of a variable from some layouts to others are known to cost here what they do."""
-        if self.charges(variable):
-            return True
-        atoms = len(self.variables[variable].sizes)
-        if self.timed or any(len(order(layout)) < atoms for layout in (*sources, *targets)):  # some are unseen
-            return False
-        least = self.target.least_lost
-        return all(set(each) <= {least} for each in self.target.losses(sources, targets))
 
     @property
     def even(self) -> bool:

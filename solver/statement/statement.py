@@ -11,12 +11,11 @@ from layoutsolve.solver.statement.alternatives import Alternatives, Mode
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.entry import Entry, Network, Orders
-from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
-from layoutsolve.solver.theory.layout import Layout, Order, order
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 from layoutsolve.solver.theory.move import hindered
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
@@ -78,49 +77,33 @@ class Statement:
         return {entry.node: entry.rule for entry in self.entries if entry.rule is not None}
 
     def orders(
-        self,
-        limit: Limit | None = None,
-        most: int = CANDIDATES,
-        charged: Collection[int] | None = None,
-        without: Collection[int] = (),
+        self, limit: Limit | None = None, most: int = CANDIDATES, charged: Collection[int] | None = None
     ) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
         With ``charged`` it is a lower bound on the problem over all orders: the moves of those variables alone cost
         what they do, and they have all orders, whether or not anybody demands them. Those that would have too many are
-        not charged in it. So it is where layouts are ``without`` the atoms of some factors.
+        not charged in it.
         Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
         out, and the problem says that it is capped.
         """
         limit = limit or unlimited()
-        if without:
-            candidates = self.without(without).candidates(limit, most)
-            problem = replace(candidates.problem(), charged=frozenset(), partial=True)
-            return self.marked(candidates.charging(charged, limit), without) if charged else problem
         candidates = self.candidates(limit, most)
         problem = candidates.problem()
         if charged:
             return candidates.charging(charged, limit)
         return problem if charged is None else replace(problem, charged=frozenset())
 
-    def without(self, factors: Collection[int]) -> Statement:
-        """The same where layouts leave out the atoms of some factors."""
-        return Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(factors))
-
-    def marked(self, problem: LayoutProblem, without: Collection[int]) -> LayoutProblem:
-        """A problem that layouts are ``without`` the atoms of some factors in, with marks where moves are charged."""
-        left_out = [{atom for atom, factor in enumerate(each) if factor in without} for each in self._factors]
-        return marked(replace(problem, partial=True), self.entries, left_out)
+    def projected(self, without: Collection[int], limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
+        """The problem of :meth:`orders` where layouts leave out the atoms of some factors, and each move costs the
+        least that one of its variable may: a lower bound.
+        """
+        part = Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(without))
+        return part.orders(limit, most, charged=())
 
     def candidates(self, limit: Limit, most: int) -> Candidates:
         """What states the problem of :meth:`orders`, with more and more variables charged."""
         return Candidates(self.network, limit, most, Mode.ORDERS)
-
-    def showing(self, shown: Sequence[Collection[Order]], limit: Limit, most: int) -> LayoutProblem:
-        """The problem over orders with few candidates but those in which some atoms of each variable lie as in one of
-        the orders that are to be ``shown``.
-        """
-        return Candidates(self.network, limit, most, Mode.ORDERS, shown=shown).problem()
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""

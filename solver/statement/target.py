@@ -40,7 +40,7 @@ from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.statement.table import Table
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, motions_showing, together_between
+from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between
 from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import FREE, Price, Row
@@ -273,13 +273,6 @@ class Target:
                     alike = (ways == [[motion], [count]]).all(0)
                     spent[alike, column] = self._nanoseconds(variable, Motion(motion), innermost, 0)
         return spent
-
-    def least_losses(self, sources: Sequence[Layout], targets: Sequence[Layout], mark: int) -> list[bytes]:
-        """The least of these that moves may have between layouts of more atoms, which show those with their marks."""
-        return [
-            bytes(min(self.lost[motion] for motion in motions_showing(source, target, mark)) for target in targets)
-            for source in sources
-        ]
 
     @cached_property
     def lost(self) -> bytes:

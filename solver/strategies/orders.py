@@ -26,10 +26,8 @@ NARROW = 0.8
 CAPPED = 0.3
 """The same of choosing among few candidates where there are more, as nothing is proven by these."""
 
-GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
-"""The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
-orders, or among few candidates beside these.
-"""
+GLANCE, BOUNDED = 0.05, 0.25
+"""The same of a look at few atoms, and of one at as many as there is time for."""
 
 ENOUGH, ENOUGH_EACH = 20_000, 100
 """The most rows of a problem of all candidates that is of use: so many in any case, and so many for each operator. What
@@ -41,8 +39,8 @@ LARGE = 5_000
 
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among those that show
-    the cheapest orders of some atoms, and among all.
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper than what orders of some
+    atoms prove, among all.
 
     Where few candidates are a large problem already they come last, and there is no time for all.
     """
@@ -58,30 +56,20 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
     if few.optimal or not few.problem.capped or limit.expired:
         return few
     some.look(few.values, limit.part(BOUNDED))
-    best = few
-    if not some.proves(few.values):
-        best = _least([few, *some.shown(limit.part(SHOWN))])
-    if some.proves(best.values) or limit.expired:
-        return _known_by(some.proof, best)
+    if some.proves(few.values) or limit.expired:
+        return _known_by(some.proof, few)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
     candidates = statement.candidates(limit.part(STATED), CANDIDATES)
-    wide = _cheapest(candidates.problem(enough), candidates, tiers, limit, best)
-    best = _least([wide, best])
-    if wide.bounds < best.values:
-        some.charge(best.values, limit)
-    return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
+    wide = _cheapest(candidates.problem(enough), candidates, tiers, limit, few)
+    return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), _least([wide, few]))
 
 
 def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
     """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
     some.look(None, limit.part(BOUNDED))
-    found = some.shown(limit.part(SHOWN))
-    if not found or not (limit.expired or some.proves(_least(found).values)):
-        found.append(solve(problem, some.tiers, limit.part(SHOWN) if found else limit))
-    best = _least(found)
-    some.look(best.values, limit)
-    some.charge(best.values, limit)
-    return _known_by(some.proof, best)
+    found = solve(problem, some.tiers, limit.part(NARROW))
+    some.look(found.values, limit)
+    return _known_by(some.proof, found)
 
 
 def _cheapest(

