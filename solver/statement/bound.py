@@ -128,7 +128,7 @@ def _paid_back(
                 gain = rest + amount - beyond[layout] - weighted(price, weights)
                 if gain > 0:
                     most.update((source, gain) for source in sources if gain > most.get(source, 0))
-        for source in problem.written_as(variable, atoms):
+        for source in problem.written[variable].get(atoms, ()):
             most[source] = rest + layouts.get(source, 0) - beyond.get(source, 0)
         for source, gain in most.items():
             back[source] = back.get(source, 0) + gain

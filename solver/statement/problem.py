@@ -42,11 +42,6 @@ class Operator:
     tensors: tuple[str, ...] = ()
     follows: bool = False
 
-    def at(self, ports: Sequence[int], rows: Iterable[Row]) -> Operator:
-        """The operator at some of its ports alone, with rows that have layouts at these."""
-        inputs = sum(port < self.inputs for port in ports)
-        return replace(self, ports=tuple(self.ports[port] for port in ports), inputs=inputs, rows=tuple(rows))
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -115,16 +110,12 @@ class LayoutProblem:
     charged: frozenset[int] | None = None
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
-        """What moving a variable from one layout to another costs."""
-        if self.charges(variable) or order(source) == order(target):
-            return self._charged(self.variables[variable], source, target)
-        known = self._least
-        if variable not in known:
-            known[variable] = self.target.least_price(self.variables[variable], self.timed)
-        return known[variable]
-
-    def _charged(self, moved: Variable, source: Layout, target: Layout) -> Price:
-        """What a move costs; its time, which takes long to tell, is told once for all variables that are alike."""
+        """What moving a variable from one layout to another costs; its time, which takes long to tell, is told once for
+        all variables that are alike.
+        """
+        moved = self.variables[variable]
+        if not self.charges(variable) and order(source) != order(target):
+            return self.target.least_price(moved, self.timed)
         if not self.timed:
             return self.target.move_price(moved, source, target)
         known = self._prices.setdefault((moved.sizes, moved.bytes, moved.turns), {})
@@ -138,11 +129,6 @@ class LayoutProblem:
         """Those of moves with their time, where they were asked for."""
         return {}
 
-    @cached_property
-    def _least(self) -> dict[int, Price]:
-        """The least that a move of a variable may cost, where it was asked for."""
-        return {}
-
     def moves_to(self, variable: int, target: Layout) -> Mapping[Price, Sequence[Layout]]:
         """What moving a variable to a layout costs from those of other orders that it may be written in, which are few
         prices.
@@ -150,25 +136,11 @@ class LayoutProblem:
         known, key = self._moves, (variable, target)
         if key not in known:
             found: dict[Price, list[Layout]] = {}
-            for atoms, sources in self._written(variable).items():
+            for atoms, sources in self.written[variable].items():
                 for source in sources if atoms != order(target) else ():
                     found.setdefault(self.move_price(variable, source, target), []).append(source)
             known[key] = found
         return known[key]
-
-    def written_as(self, variable: int, atoms: Order) -> Sequence[Layout]:
-        """The layouts of an order that a variable may be written in."""
-        return self._written(variable).get(atoms, ())
-
-    def _written(self, variable: int) -> Mapping[Order, Sequence[Layout]]:
-        known, writer = self._orders, self.writers[variable]
-        if variable not in known:
-            found: dict[Order, list[Layout]] = {}
-            if writer is not None:
-                for layout in dict.fromkeys(row.layouts[writer[1]] for row in self.operators[writer[0]].rows):
-                    found.setdefault(order(layout), []).append(layout)
-            known[variable] = found
-        return known[variable]
 
     @cached_property
     def _moves(self) -> dict[tuple[int, Layout], Mapping[Price, Sequence[Layout]]]:
@@ -176,9 +148,14 @@ class LayoutProblem:
         return {}
 
     @cached_property
-    def _orders(self) -> dict[int, Mapping[Order, Sequence[Layout]]]:
-        """The layouts that variables may be written in, by order, where they were asked for."""
-        return {}
+    def written(self) -> Sequence[Mapping[Order, Sequence[Layout]]]:
+        """For each variable the layouts that it may be written in, by order."""
+        found: list[dict[Order, list[Layout]]] = [{} for _ in self.variables]
+        for number, writer in enumerate(self.writers):
+            rows = () if writer is None else self.operators[writer[0]].rows
+            for layout in dict.fromkeys(row.layouts[writer[1]] for row in rows if writer is not None):
+                found[number].setdefault(order(layout), []).append(layout)
+        return found
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each, as
@@ -265,7 +242,7 @@ class LayoutProblem:
         """The same problem, in which moves of other variables are charged."""
         made = replace(self, charged=charged)
         known = vars(self)
-        vars(made).update({name: known[name] for name in ("writers", "readers", "_prices") if name in known})
+        vars(made).update({name: known[name] for name in ("writers", "readers", "written", "_prices") if name in known})
         return made
 
     def moving(self) -> list[int]:
