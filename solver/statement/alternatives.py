@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
-from itertools import pairwise
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arrangements import Arrangements
@@ -47,7 +46,6 @@ class Alternatives:
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
         self._own = relation.own
         self._paid: dict[tuple[int, Layout], Price] = {}
-        self._constants = [port for port in self.ports if port.constant and len(port.slots) > 1]
         self._within = [_Within(port.logical) for port in self.ports]
         mixed = self.weigh is not None and any(isinstance(form, Arranged) for form in relation.forms)
         self.exact = mode is Mode.GROUPINGS and not mixed
@@ -148,8 +146,6 @@ class Alternatives:
                 price = price if row.price is FREE else row.price + price
                 if placed:
                     price = self._estimated(row, price)
-                elif self.orders and self._constants:
-                    price = self._in_runs(row, price)
                 if price == FREE:
                     self._free.add(layouts)
                 elif (layouts, price) in self._priced:
@@ -190,17 +186,6 @@ class Alternatives:
             for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
         return price + Price(regrouped=merged) if merged else price
-
-    def _in_runs(self, row: Row, price: Price) -> Price:
-        """The price with the constants whose dimensions do not lie together: what they are combined with is gone
-        through in short runs then.
-        """
-        slots = [slot for group in row.arrangement for slot in group if self.ports[-1].atoms.get(slot)]
-        torn = 0
-        for port in self._constants:
-            lying = [False, *(bool(port.atoms.get(slot)) for slot in slots)]
-            torn += sum(before < here for before, here in pairwise(lying)) > 1
-        return price + Price(regrouped=torn) if torn else price
 
     def candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""

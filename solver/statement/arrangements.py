@@ -41,7 +41,7 @@ class Arrangements:
             _Stored(port, form.dropped if number in self.outputs else form.gained, form)
             for number, port in enumerate(ports)
         ]
-        self._short = [self.short(number) for number in range(len(ports))]
+        self._short = [self._may_be_short(number) for number in range(len(ports))]
         self.full: dict[Arrangement, None] = {}
         self.partial: dict[Arrangement, dict[Slot, None]] = {}
 
@@ -219,19 +219,13 @@ class Arrangements:
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
-    def short(self, number: int) -> bool:
+    def _may_be_short(self, number: int) -> bool:
         """Whether a port may leave out leading dimensions of size 1."""
         if not self.form.broadcast or number in self.outputs or number in self.form.complete:
             return False
         port, frame = self.ports[number], self.ports[self.form.frame]
         lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
         return port.constant or lower
-
-    def stored(self, number: int, group: tuple[Slot, ...]) -> tuple[Group, ...]:
-        """The stored dimensions that a group of slots is at a port: one, for a label that is spread those of the
-        source, and none where it is dropped.
-        """
-        return self._stored[number][group]
 
 
 class _Stored(dict[tuple[Slot, ...], tuple[Group, ...]]):

@@ -21,8 +21,7 @@ class Price:
     time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
     as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
     ``copies`` are the bytes of constants that are stored in more than one way, without the first. ``regrouped`` counts,
-    where only orders are decided, the ports at which a row merges dimensions, an estimate of the Reshapes to come, and
-    the constants whose dimensions it tears apart.
+    where only orders are decided, the ports at which a row merges dimensions, an estimate of the Reshapes to come.
     """
 
     transposes: int = 0
