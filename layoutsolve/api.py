@@ -24,9 +24,9 @@ from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import WRITTEN, Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.backends import Crossing, crossings
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.objective import ranked, without_groupings
-from layoutsolve.solver.statement.partition import Crossing, crossings
 from layoutsolve.source import Content, Mapped, Source, load, unchanged
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference, saved

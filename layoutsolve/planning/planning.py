@@ -19,7 +19,7 @@ from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.stating import facts_of, proven
 from layoutsolve.solver.proof.text import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
-from layoutsolve.solver.statement.choosing import priced
+from layoutsolve.solver.statement.backends import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement

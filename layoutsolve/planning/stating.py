@@ -16,7 +16,7 @@ from layoutsolve.planning.lettered import letters_of, order_of, shown, text_of
 from layoutsolve.planning.provenance import Origins, Stored
 from layoutsolve.solver.proof.text import arrangement_text, layout_text
 from layoutsolve.solver.statement.assignment import Assignment, Tier, status_of
-from layoutsolve.solver.statement.partition import backend_of, crossings
+from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape

@@ -10,11 +10,10 @@ from layoutsolve.errors import CertificateError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.proof.tree import Question
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.backends import crossings, fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.choosing import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked, without_groupings
-from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement

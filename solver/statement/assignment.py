@@ -116,7 +116,7 @@ class Assignment:
     have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
     ``opaque_views`` are the numbers of Transposes and Reshapes that were stated as operators. ``planned`` are the tiers
     as a plan states them that the rows are taken from: nothing of them is proven here. Where backends are chosen
-    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.choosing`). ``relative`` is what the
+    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.backends`). ``relative`` is what the
     proof of another answer is relative to, where that is what proves this one.
     """
 
@@ -141,8 +141,8 @@ class Assignment:
     relative: Mapping[str, int] | None = None
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Assignment], tuple[dict[str, Any]]]:
-        """All but the rules, which are functions: :mod:`layoutsolve.solver.statement.restored` finds them again."""
-        from layoutsolve.solver.statement.restored import restored
+        """All but the rules, which are functions: :mod:`layoutsolve.solver.statement.backends` finds them again."""
+        from layoutsolve.solver.statement.backends import restored
 
         return restored, ({each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"},)
 

@@ -13,7 +13,7 @@ from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.entry import Entry, Network, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.unseen import Tensor, unseen
+from layoutsolve.solver.statement.projection import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between

@@ -10,8 +10,8 @@ from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.backends import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.choosing import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.statement.target import Target

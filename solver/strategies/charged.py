@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
+from layoutsolve.solver.statement.block_orders import FEW_BLOCKS, blocks
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.statement.stops import FEW_BLOCKS, blocks
 from layoutsolve.solver.theory.row import FREE
 
 STATED = 0.6

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.counterexamples import STAGED
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.stops import FEW_BLOCKS
+from layoutsolve.solver.statement.block_orders import FEW_BLOCKS
 from layoutsolve.solver.statement.table import Line, Table
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import shipped

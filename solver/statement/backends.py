@@ -1,4 +1,6 @@
-"""Choosing backends: in which of the backends of a target operators run, or in none, is decided with layouts.
+"""Backends: which of them runs which operator, where data cross from one to another, and how these are chosen.
+
+Where a target chooses its backends, in which of them operators run, or in none, is decided with layouts.
 
 A tensor that is written in one backend and read in another one crosses. That is stated as a layout, so that nothing
 that searches has to know of it: each tensor at such an operator gets *markers* for each backend in which it may be
@@ -12,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import NOTHING, Graph, Node, Value
 from layoutsolve.names import Names
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.assignment import MOVES, Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
-from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.statement.target import Target
@@ -27,6 +31,47 @@ from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A variable that is written in one backend and read in another one, by operators whose numbers are ``readers``.
+
+    ``price`` is in Transposes. The ends of a model are in the backend '', that of everything that no other one runs.
+    """
+
+    variable: int
+    source: str
+    target: str
+    readers: tuple[int, ...]
+    price: int
+
+
+def backend_of(assignment: Assignment, number: int) -> str:
+    """The backend that runs an operator of the problem."""
+    operator = assignment.problem.operators[number]
+    rule = assignment.rules.get(operator.node)
+    return "" if rule is None else rule.ways[assignment.row(number).form].backend
+
+
+def crossings(assignment: Assignment) -> Iterator[Crossing]:
+    """What crosses from one backend to another: each variable once for all that read it in the same one."""
+    table = assignment.goal.target.table
+    if table is None or not table.backends:
+        return
+    problem = assignment.problem
+    for variable in problem.moving():
+        writer = problem.writers[variable]
+        if writer is None:
+            continue
+        source = backend_of(assignment, writer[0])
+        readers: dict[str, list[int]] = {}
+        for reader, _ in problem.readers[variable]:
+            readers.setdefault(backend_of(assignment, reader), []).append(reader)
+        for target in sorted(readers.keys() - {source}):
+            own = table.backends.get(target or source)
+            price = 0 if own is None else own.crossing
+            yield Crossing(variable, source, target, tuple(dict.fromkeys(readers[target])), price)
 
 
 def marked(graph: Graph, target: Target) -> Graph:
@@ -283,3 +328,38 @@ class _Marking:
 
     def _computed(self, name: str) -> bool:
         return bool(name) and self.graph.values[name].data is None
+
+
+def restored(fields: Mapping[str, Any]) -> Assignment:
+    """An assignment of all fields but the rules."""
+    rules = _Rules()
+    rules.owner = Assignment(rules=rules, **fields)
+    return rules.owner
+
+
+class _Rules(Mapping[int, Rule]):
+    """The rules of an assignment, which are found when something asks for them: few programs do."""
+
+    owner: Assignment
+
+    def __getitem__(self, number: int) -> Rule:
+        return self._found[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @cached_property
+    def _found(self) -> Mapping[int, Rule]:
+        found, graph = self.owner, self.owner.graph
+        if found.marked is not None:
+            rules = bare_rules(found.marked)
+        else:
+            atoms = Atoms(graph, found.opaque_views, found.goal.target.offer)
+            rules = {number: atoms.rule(number) for number in range(len(graph.nodes)) if number not in atoms.views}
+        marks = any(MARKS in node.attributes for node in graph.nodes)
+        if found.goal.target.chooses and not marks:
+            rules |= following_rules(found, rules)
+        return rules

@@ -9,9 +9,9 @@ import pytest
 from layoutsolve.solver import assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.search import solve
+from layoutsolve.solver.statement.block_orders import BLOCKS, blocks, every_order
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
-from layoutsolve.solver.statement.stops import BLOCKS, blocks, every_order
 from layoutsolve.solver.theory.layout import finest
 from layoutsolve.solver.theory.motion import motion_between
 from tests.graphs import GraphBuilder

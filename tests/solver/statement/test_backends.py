@@ -12,8 +12,8 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import NOTHING, Graph
 from layoutsolve.solver import Assignment, assign
+from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.partition import backend_of, crossings
 from layoutsolve.solver.statement.table import Backend, Line, Match, Table
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import parsed, shipped

@@ -12,8 +12,8 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.projection import unseen
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.unseen import unseen
 from layoutsolve.solver.theory.kind import Along, Among, Runs, possible
 from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.row import Row

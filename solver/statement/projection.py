@@ -1,4 +1,4 @@
-"""Which atoms a problem may leave out, so that its orders are few enough to state them all.
+"""Projection: which atoms a problem may leave out, so that its orders are few enough to state them all.
 
 In a problem that does not see some factors every layout is what is left of it without their atoms. What is possible in
 the whole problem is possible there, at no higher price: layouts that differ in what is seen differ, and those that do
