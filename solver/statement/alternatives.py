@@ -130,7 +130,7 @@ class Alternatives:
             placed = self.orders and isinstance(self.makers[number][0], Placements)
             for row in rows:
                 self.limit.spend(len(self.ports) + 1)
-                layouts = self._told(row)
+                layouts = self._key(row)
                 if layouts in self._free:
                     continue
                 if len(self._free) + len(self._priced) >= self._most:
@@ -138,7 +138,7 @@ class Alternatives:
                     return fresh
                 if not self._fits(row):
                     row = next(filter(self._fits, self._joined(number, row)), row)
-                    if (layouts := self._told(row)) in self._free or not self._fits(row):
+                    if (layouts := self._key(row)) in self._free or not self._fits(row):
                         continue
                 price = FREE if self.weigh is None else self.weigh(_of_form(row, number))
                 if price is None:
@@ -156,7 +156,7 @@ class Alternatives:
                 self._note(fresh[-1])
         return fresh
 
-    def _told(self, row: Row) -> tuple[Layout, ...]:
+    def _key(self, row: Row) -> tuple[Layout, ...]:
         """What a row is told apart by."""
         return tuple([finest(layout) for layout in row.layouts]) if self.orders else row.layouts
 

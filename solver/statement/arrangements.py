@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, pairwise, permutations, product
+from itertools import chain, islice, pairwise, product
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Group, Layout
@@ -87,11 +87,9 @@ class Arrangements:
                 waiting.append(chain(self._cheaper(found), self._merges(found)))
 
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
-        """What costs less than an arrangement, with the labels that count for the price elsewhere among the others.
+        """An arrangement with the labels that count for the price innermost, or one dimension, where that costs less.
 
-        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
-        labels go innermost, or one dimension does; anywhere else only where they cost something innermost. Or the order
-        stays, in fewer dimensions: a kernel may have no fast way for so many.
+        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow.
         """
         if self.weigh is None or not self.form.sensitive:
             return
@@ -105,16 +103,9 @@ class Arrangements:
         others = tuple(other for other, counting in split if other or not counting)
         moved = tuple(counting for _, counting in split if counting)
         innermost = self._legal((*others, *moved))
-        ways = [
-            innermost,
-            *(self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))),
-            self.joined(full),
-        ]
-        if self._price(innermost) != FREE:
-            ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
-        ways += self._exchanged(full)
-        ways = list(dict.fromkeys(ways))
-        for found in ways:
+        ways = [innermost]
+        ways += [self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))]
+        for found in dict.fromkeys(ways):
             price = self._price(found)
             if price is not None and (paid is None or paid.slower(price)):
                 yield found
@@ -128,15 +119,6 @@ class Arrangements:
             else:
                 joined.append(group)
         return tuple(joined)
-
-    def _exchanged(self, full: Arrangement) -> Iterator[Arrangement]:
-        """The same layouts with a label that counts for the price in the place of another dimension of size 1."""
-        units = [place for place, group in enumerate(full) if not any(port.expand(group) for port in self.ports)]
-        for place, other in permutations(units, 2):
-            if any(slot[0] in self.form.sensitive for slot in full[place]):
-                groups = list(full)
-                groups[place], groups[other] = groups[other], groups[place]
-                yield tuple(groups)
 
     def _price(self, arrangement: Arrangement) -> Price | None:
         """What the row of an arrangement costs by itself; None if it cannot be run."""

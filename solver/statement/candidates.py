@@ -53,8 +53,6 @@ class Candidates:
         self.alternatives = [self._alternatives(number, limit) for number in range(len(network.entries))]
         self.seen: list[dict[Layout, None]] = [{} for _ in network.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
-        self.symmetric = [entry.symmetric() for entry in network.entries]
-        self.pushed: set[tuple[int, Hashable, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in network.variables]
         for number, entry in enumerate(network.entries):
             for port, variable in enumerate(entry.ports):
@@ -96,7 +94,7 @@ class Candidates:
         made.limit, made.most = limit, max(self.most, factorial(most)) * WITH_STOPS
         made.alternatives = [each and each.copy(limit) for each in self.alternatives]
         made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
-        made.stated, made.pushed, made.queue = list(self.stated), set(self.pushed), deque()
+        made.stated, made.queue = list(self.stated), deque()
         made.charged = made._with_stops(sorted(charged), most)
         return made._problem()
 
@@ -175,10 +173,6 @@ class Candidates:
     def _pushed(self, number: int, port: int, layout: Layout, found: Memoised | None) -> Sequence[Row]:
         if found is None:
             return self._coarse(self.network.entries[number].following(port, layout))
-        push = (number, self.symmetric[number][port], layout)
-        if push in self.pushed and found is self.alternatives[number]:
-            return []
-        self.pushed.add(push)
         return found.push(port, layout)
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:

@@ -49,13 +49,6 @@ class Entry:
         """The row of an operator that keeps whole dimensions in a sequence of these."""
         return Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))
 
-    def symmetric(self) -> list[Hashable]:
-        """For each port what a layout suggested there leads to depends on: symmetric ports need it once."""
-        if self.rule is None or self.relations is None or self.own or not self.follows:
-            return list(range(len(self.ports)))
-        pinned = [form.pinned for form in self.rule.forms if isinstance(form, Arranged)]
-        return [(port, *(number in each for each in pinned)) for number, port in enumerate(self.relations)]
-
     def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
         return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)

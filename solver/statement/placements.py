@@ -38,20 +38,8 @@ class Placements:
 
     def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
         self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
-        self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
-        self.deferred: list[tuple[int, tuple[Arrangement, ...]]] = []
         self.waiting: dict[Choice, tuple[Layout, ...]] = {}
         self.last: list[Choice] = []
-        self.begun = False
-        if not form.turned:
-            self.begin()
-
-    def begin(self) -> None:
-        """Find what there is to choose from. A turned form does without until a layout leads to it: few do."""
-        if self.begun:
-            return
-        self.begun = True
-        ports, form = self.ports, self.form
         self.slots: dict[str, list[Slot]] = {}
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
             self.slots.setdefault(slot[0], []).append(slot)
@@ -82,25 +70,6 @@ class Placements:
             return tuple((label,) for label in place)
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
 
-    def has(self, port: int, slots: Iterable[Slot]) -> bool:
-        """Whether slots of a port have what is turned in the form's order."""
-        turned = self.form.turned
-        return not turned or self.turned[port] == [*dict.fromkeys(label for label, _ in slots if label in turned)]
-
-    def _turned(self, port: int) -> list[str]:
-        """The labels that are turned and are more than dimensions of size 1 at a port, as they lie there."""
-        shown = {slot[0] for slot in self.ports[port].atoms} & self.form.turned
-        return [label for place in self.form.places[port] for label in place if label in shown]
-
-    def _leads(self, port: int, readings: Iterable[Arrangement]) -> bool:
-        """Whether a layout may lead to rows: it has what is turned in the form's order, and that is not the usual."""
-        if not self.form.turned:
-            return True
-        wanted = self.turned[port]
-        if wanted == sorted(wanted):
-            return False
-        return any(self.has(port, chain.from_iterable(reading)) for reading in readings)
-
     def start(self) -> list[Row]:
         taken = [self._row(choice) for choice in self.waiting]
         self.waiting.clear()
@@ -108,28 +77,28 @@ class Placements:
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
         """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait. A turned
-        form demands its own sequence as soon as a layout leads to it.
+        form demands its own sequence where a layout shows how it is turned.
 
         What is new in it is combined with all that is known of the rest.
         """
         readings = tuple(readings)
-        self.last.clear()
-        if not self._leads(port, readings):
-            self.deferred.append((port, readings))
-            return []
-        begun = self.begun
-        self.begin()
-        demanded = [] if begun else self.start()
-        for before in self.deferred:
-            self._learn_from(*before)
-        self.deferred.clear()
         self.last.clear()
         self._learn_from(port, readings)
         found = self.places[port].pop(self._key(layout), [])
         rows = [self._row(choice) for choice in found if choice in self.waiting]
         for choice in found:
             self.waiting.pop(choice, None)
-        return demanded + rows
+        if self.source in self.waiting and any(self._turns(port, each) for each in readings):
+            rows.append(self._row(self.source))
+            del self.waiting[self.source]
+        return rows
+
+    def _turns(self, port: int, reading: Arrangement) -> bool:
+        """Whether a reading has the labels that are turned in the form's sequence, and that is not the usual one."""
+        turned = self.form.turned & {label for label, _ in self.ports[port].atoms}
+        wanted = [label for place in self.form.places[port] for label in place if label in turned]
+        shown = dict.fromkeys(label for label, _ in chain.from_iterable(reading) if label in turned)
+        return wanted != sorted(wanted) and wanted == [*shown]
 
     def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
         """Combine what is new in a layout with all that is known of the rest."""
@@ -145,7 +114,11 @@ class Placements:
                     self._add(choice)
 
     def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
-        """The wanted ones of those rows that say what the layout pushed last does, but have others, and still wait."""
+        """The wanted ones of the rows that say what the layout pushed last does, but have others, and still wait; none
+        of a turned form, which costs what the form does that it is turned from.
+        """
+        if self.form.turned:
+            return []
         agreeing = [choice for choice in self.waiting if any(_agrees(choice, each) for each in self.last)]
         rows = {choice: row for choice in agreeing if wanted(row := self._row(choice))}
         for choice in rows:
@@ -217,7 +190,6 @@ class Placements:
 
     def exactly(self, wanted: Row) -> Iterator[Row]:
         """The rows with what comes before the places of a wanted one, and with what else its layouts show."""
-        self.begin()
         before = {slot for group in wanted.arrangement for slot in group}
         after = tuple(slot for slot in self.logical(self.form.prefix) if slot not in before)
         whole = sorted((*chain.from_iterable(wanted.arrangement), *after)) == sorted(self.around)

@@ -80,7 +80,7 @@ class Placed:
     labels come before the places of each port that has them, in any arrangement; with ``suffix`` some of them may
     follow instead, together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix
     of weights). ``price`` is what each row costs by itself. ``turned`` labels are stored in the order of their names by
-    another form that is alike but for that: layouts of ports that show no other order lead to that form alone.
+    another form that is alike but for that and costs as much: only layouts that have this order lead to this form.
     """
 
     places: tuple[tuple[tuple[str, ...], ...], ...]

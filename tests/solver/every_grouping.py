@@ -93,7 +93,6 @@ def _arranged(maker, kept: set[Orders]) -> Iterator[Row]:
 
 def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
     form = maker.form
-    maker.begin()
     ways = []
     for key in maker.runs:
         slots = maker.logical(key)
