@@ -89,7 +89,8 @@ class Arrangements:
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
         """An arrangement with the labels that count for the price innermost, or one dimension, where that costs less.
 
-        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow.
+        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
+        labels go anywhere else only where they cost something innermost.
         """
         if self.weigh is None or not self.form.sensitive:
             return
@@ -105,6 +106,8 @@ class Arrangements:
         innermost = self._legal((*others, *moved))
         ways = [innermost]
         ways += [self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))]
+        if self._price(innermost) != FREE:
+            ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
         for found in dict.fromkeys(ways):
             price = self._price(found)
             if price is not None and (paid is None or paid.slower(price)):
