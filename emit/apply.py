@@ -150,6 +150,8 @@ class _Applier:
         written = dict(zip(produced, ports[operator.inputs :], strict=True))
         shapes = tuple(stored_shape(layout, self.problem.variables[variable].sizes) for variable, layout in ports)
         steps = rule.rewrite(row, shapes)
+        if not steps and not (node.storage or self._means_the_same(node, rule.inputs[0], *written)):
+            steps = (Step("Identity", rule.inputs[:1], tuple(written)),)  # what is stored is dequantised, or quantised
         if not steps:
             ((variable, layout),) = written.values()
             self.stored[variable, layout] = inputs[rule.inputs[0]]
@@ -160,6 +162,13 @@ class _Applier:
             self.late[len(self.nodes) - 1] = ports[rule.inputs.index(late)]
         for variable, _ in written.values():
             self._deliver(variable)
+
+    def _means_the_same(self, node: Node, read: int, written: int) -> bool:
+        """Whether what an operator gives may be called what it reads: both are numbers of one type and meaning."""
+        before, after = self.graph.values[node.inputs[read]], self.graph.values[node.outputs[written]]
+        if before.quant is None or after.quant is None:
+            return before.quant is after.quant
+        return before.dtype == after.dtype and after.quant.matches(before.quant)
 
     def _steps(self, steps: Sequence[Step], node: Node, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> None:
         """Write the steps of a rewritten node; names of results between them are made unique."""

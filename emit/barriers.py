@@ -19,7 +19,7 @@ from layoutsolve.emit.guards.instead import (
     put_barrier,
     scale_itself,
     take_all,
-    take_first,
+    take_images,
     write_sum,
 )
 from layoutsolve.emit.guards.scope import Fresh, Scope, widened
@@ -61,7 +61,7 @@ GUARDS = (
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
     Guard("MatMulScaleFusion", ("Gemm",), floats.scaled, scale_itself),
     Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),
-    Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),
+    Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_images),
     Guard("ExpandElimination", ("Expand",), floats.emptied, cut_to_nothing),
 )
 """All guards, by the transformers of ONNX Runtime that they are against."""
@@ -91,7 +91,7 @@ def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], f
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
     if scope.ahead or scope.behind or scope.gone:
-        beside = ((scope.ahead.get(id(node)), node, scope.behind.get(id(node))) for node in nodes)
+        beside = ((*scope.ahead.get(id(node), ()), node, scope.behind.get(id(node))) for node in nodes)
         ordered = [each for placed in beside for each in placed if each is not None and id(each) not in scope.gone]
         copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod
 
@@ -35,6 +35,13 @@ _MOVED_THROUGH = frozenset(
     }
 )  # fmt: skip
 """Operators through which Transposes are moved down to others, with which they become one."""
+
+_PLACES = {
+    (b"linear", 4): ({1, 2}, {2, 3}), (b"cubic", 4): ({1, 2}, {2, 3}), (b"linear", 5): ({2, 3, 4},)
+}  # fmt: skip
+"""Where kernels that interpolate take the dimensions that are resampled, by mode and number of dimensions; in the last
+places also where cubic interpolation shrinks them. Those of fewer dimensions take any, of more none.
+"""
 
 _MADE_ONE, _FOLLOWED = 1 << 10, 256
 """The fewest elements of which two fast Transposes take less time than a slow one does, and how many readers are
@@ -139,11 +146,62 @@ def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
 
 
 def reached_by_transposes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """A Resize that names its axes where a Transpose may be moved down to it: its sizes would be permuted as if they
-    were those of all axes.
+    """A Resize that a Transpose may be moved down to: where it names its axes, its sizes would be permuted as if they
+    were those of all axes; where it interpolates, no kernel might take the dimensions in their new places.
     """
-    named = any(each.name == "axes" for each in node.attribute)
-    return [node] if named and _is_reached(scope, node.input[0]) else ()
+    if any(each.name == "axes" for each in node.attribute):
+        return [node] if _is_reached(scope, node.input[0]) else ()
+    mode = next((each.s for each in node.attribute if each.name == "mode"), b"nearest")
+    sizes = scope.shape(node.input[0])
+    places = _PLACES.get((mode, len(sizes)))
+    if places is None:
+        return ()
+    scales = _scales(scope, node, sizes)
+    resampled = {axis for axis, scale in enumerate(scales) if scale != 1}
+    if (
+        mode == b"cubic"
+        and any(scale < 1 for scale in scales)
+        and not any(each.name == "antialias" for each in node.attribute)
+    ):
+        places = places[-1:]
+    moved = ({order[axis] for axis in resampled} for order in _orders(scope, node.input[0], len(sizes)))
+    return [node] if any(not any(each <= fits for fits in places) for each in moved) else ()
+
+
+def _scales(scope: Scope, node: NodeProto, sizes: Sequence[int]) -> Sequence[float]:
+    """How much a Resize of all axes resamples each; by 1 what is of unknown size on both sides, as a batch is."""
+    scales = scope.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if scales is not None and scales.size == len(sizes):
+        found: list[float] = scales.tolist()
+        return found
+    known = scope.constant(node.input[3]) if len(node.input) > 3 else None
+    made = scope.shape(node.output[0]) if known is None else known.tolist()
+    if len(made) != len(sizes):
+        return [1.0] * len(sizes)
+    return [1.0 if new == old else new / old if old else 2.0 for old, new in zip(sizes, made, strict=True)]
+
+
+def _orders(scope: Scope, name: str, rank: int) -> Iterator[tuple[int, ...]]:
+    """The permutations by one or several Transposes that may be moved down to a value of so many dimensions."""
+    first = name, tuple(range(rank))
+    seen, reached = {first}, [first]
+    for name, order in reached:
+        before = scope.producers.get(name)
+        if before is None or len(reached) > _FOLLOWED:
+            continue
+        following = [order]
+        if before.op_type == "Transpose":
+            made = permutation(before) or ()
+            following = [tuple(made[axis] for axis in order)] if len(made) == rank else []
+            yield from following
+        elif before.op_type in _TRANSPOSED:
+            yield tuple((0, *range(2, rank), 1).index(axis) for axis in order)
+            continue
+        elif before.op_type not in _MOVED_THROUGH | {"Identity", "Resize"}:
+            continue
+        more = [(given, each) for given in before.input if given for each in following]
+        reached += [each for each in more if each not in seen]
+        seen.update(more)
 
 
 def of_vectors(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

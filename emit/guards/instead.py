@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -47,9 +47,7 @@ def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let Transposes read all along the first axis whose size is known, and not too large to be listed."""
     for reader in readers:
         sizes = dict(zip(permutation(reader) or (), scope.shape(reader.output[0]), strict=False))
-        axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
-        if axis is not None and id(reader) not in scope.ahead:
-            _gather(scope, reader, np.arange(sizes[axis]), "all", axis)
+        _take_along(scope, reader, sizes, "all")
 
 
 def scale_itself(scope: Scope, gemm: NodeProto, products: Sequence[NodeProto]) -> None:
@@ -94,13 +92,41 @@ def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
 
 
-def take_first(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
-    """Let a node read the first of a batch of one; of bytes before they are made real numbers."""
+def take_images(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
+    """Let a node read all along an axis of its first input, most often the one image of a batch; of bytes before they
+    are made real numbers.
+    """
     before = scope.producers.get(node.input[0])
     reader = before if before is not None and before.op_type == "DequantizeLinear" else node
+    if not _take_along(scope, reader, dict(enumerate(scope.shape(reader.input[0]))), "images"):
+        _take_computed(scope, reader, "images")
+
+
+def _take_along(scope: Scope, reader: NodeProto, sizes: Mapping[int, int], label: str) -> bool:
+    """Let a node read all along the first axis whose size is known, and not too large to be listed; whether there is
+    one, or something is taken already.
+    """
     if id(reader) in scope.ahead:
-        return
-    _gather(scope, reader, np.zeros(1, np.int64), "first")
+        return True
+    axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
+    if axis is not None:
+        _gather(scope, reader, np.arange(sizes[axis]), label, axis)
+    return axis is not None
+
+
+def _take_computed(scope: Scope, reader: NodeProto, label: str) -> None:
+    """Let a node read all along the first axis of its first input, whose size is computed when the model runs."""
+    name = reader.input[0]
+    size, every, taken = (scope.fresh(f"{reader.output[0]}/{each}") for each in ("size", "every", label))
+    measure = NodeProto(op_type="Shape", name=scope.fresh(f"Shape:{size}"), input=[name], output=[size])
+    measure.attribute.add(name="end", type=AttributeProto.INT, i=1)
+    fill = NodeProto(
+        op_type="ConstantOfShape", name=scope.fresh(f"ConstantOfShape:{every}"), input=[size], output=[every]
+    )
+    fill.attribute.add(name="value", type=AttributeProto.TENSOR, t=tensor("", "bool", np.ones(1, np.bool_)))
+    take = NodeProto(op_type="Compress", name=scope.fresh(f"Compress:{taken}"), input=[name, every], output=[taken])
+    take.attribute.add(name="axis", type=AttributeProto.INT, i=0)
+    scope.ahead[id(reader)], reader.input[0] = (measure, fill, take), taken
 
 
 def _gather(scope: Scope, reader: NodeProto, indices: Array, label: str, axis: int = 0) -> None:
@@ -111,7 +137,7 @@ def _gather(scope: Scope, reader: NodeProto, indices: Array, label: str, axis: i
     gather = NodeProto(op_type="Gather", name=scope.fresh(f"Gather:{taken}"), input=given, output=[taken])
     if axis:
         gather.attribute.add(name="axis", type=AttributeProto.INT, i=axis)
-    scope.ahead[id(reader)], reader.input[0] = gather, taken
+    scope.ahead[id(reader)], reader.input[0] = (gather,), taken
 
 
 def cut_to_nothing(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:

@@ -21,6 +21,9 @@ Fresh = Callable[[str], str]
 PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
 """The operators that DequantizeLinear is moved down through, and QuantizeLinear up."""
 
+_QUANTISING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""The operators around quantised numbers, of which nothing is said between them."""
+
 AHEAD = frozenset({"Cast", "Mul", "Sub"})
 """The operators as which quantised constants are written that only meet floats."""
 
@@ -54,7 +57,7 @@ class Scope:
     version: int
     constants: Mapping[str, TensorProto]
     fresh: Fresh
-    ahead: dict[int, NodeProto] = field(default_factory=dict)
+    ahead: dict[int, tuple[NodeProto, ...]] = field(default_factory=dict)
     behind: dict[int, NodeProto] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     _origins: dict[str, NodeProto | None] = field(default_factory=dict)
@@ -98,8 +101,12 @@ class Scope:
         return {each.name: each.type.tensor_type for each in said if each.type.tensor_type.HasField("shape")}
 
     def shape(self, name: str) -> Sequence[int]:
-        """The dimensions of a value that is computed, 0 for one that has a name; none where nothing is said of them."""
-        found = self._said.get(name)
+        """The dimensions of a value that is computed, 0 for one that has a name; none where nothing is said of them,
+        or of what it is quantised or dequantised of.
+        """
+        found, before = self._said.get(name), self.producers.get(name)
+        while found is None and before is not None and before.op_type in _QUANTISING:
+            found, before = self._said.get(before.input[0]), self.producers.get(before.input[0])
         return () if found is None else [dim.dim_value for dim in found.shape.dim]
 
     def rank(self, name: str) -> int | None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import onnx
 import pytest
 
+import layoutsolve
 from layoutsolve.graph import Array
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.test_random_models import WAYS, check
 
@@ -64,3 +69,46 @@ def test_constants_that_are_outputs_as_well(
     builder.operator("NEG", [y], [z])
     ends = (constant, z) if around else (z, constant)
     check(builder.finish(*ends), [[real(*given)]], EVERY_WAY)
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes"),
+    [
+        ("Resize", {"": np.zeros(0), "scales": np.ones(4, np.float32)}, {}),
+        ("Resize", {"": np.zeros(0), "none": np.float32([]), "sizes": np.array([1, 3, 4, 2])}, {"mode": "linear"}),
+        ("SpaceToDepth", {}, {"blocksize": 1}),
+        ("DepthToSpace", {}, {"blocksize": 1}),
+        ("Pad", {"pads": np.zeros(8, np.int64)}, {}),
+        ("Expand", {"shape": np.array([1])}, {}),
+    ],
+)
+def test_what_does_nothing_but_dequantise(
+    operator: str, inputs: dict[str, Array], attributes: dict[str, Any], read: bool
+) -> None:
+    """Between Transposes that vanish, at an output of numbers, and where something else reads the stored integers."""
+    make, given = onnx.helper.make_node, real(1, 2, 3, 4)
+    named = {**inputs, "scale": np.array(0.05, np.float32), "zero": np.array(3, np.int8)}
+    named.pop("", None)
+    nodes = [
+        make("QuantizeLinear", ["x", "scale", "zero"], ["q"]), make("Transpose", ["q"], ["t"], perm=[0, 2, 3, 1]),
+        make("DequantizeLinear", ["t", "scale", "zero"], ["r"]), make(operator, ["r", *inputs], ["s"], **attributes),
+        make("Transpose", ["s"], ["y"], perm=[0, 3, 1, 2]),
+    ]  # fmt: skip
+    if read:
+        nodes.append(make("DequantizeLinear", ["q", "scale", "zero"], ["z"]))
+    port = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "idle", [port("x", onnx.TensorProto.FLOAT, given.shape)],
+        [port(name, onnx.TensorProto.FLOAT, None) for name in ("yz" if read else "y")],
+        [onnx.numpy_helper.from_array(data, name) for name, data in named.items()],
+    )  # fmt: skip
+    source = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    conversion = layoutsolve.convert(source.SerializeToString())
+    for found, wanted in zip(
+        OnnxRuntime(conversion.model.SerializeToString()).run({"x": given}),
+        OnnxRuntime(source.SerializeToString(), level="none").run({"x": given}),
+        strict=True,
+    ):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)

@@ -16,6 +16,9 @@ from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.graph import Array, Dim, Size, Value, product
 from layoutsolve.kernels import moves
 
+UNITY = (0.0, 1.0)
+"""The part of a dimension that is all of it."""
+
 
 @lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
 def window(call: Call) -> bool:
@@ -292,22 +295,31 @@ def tile(call: Call) -> bool:
 
 @lowering("Resize")
 def resize(call: Call) -> bool:
-    """By factors or to sizes of all dimensions; what else it says stays as it is."""
+    """By factors or to sizes of all dimensions, and of a known part of all of them; as it stands where the part of some
+    is computed, or where only one of its sizes is kept.
+    """
     by, to = (call.has(number) and not _is_empty(call, number) for number in (2, 3))
     if not call.known(0) or by is to:
         return False
-    if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return False
     shape, attributes = call.value(0).shape, dict(call.attributes)
-    axes = call.integers("axes") or tuple(range(len(shape)))
-    if "axes" in attributes and call.has(1) and not _is_empty(call, 1):
-        return False
-    attributes.pop("axes", None)
+    places = [axis % len(shape) for axis in call.integers("axes") or range(len(shape))]
+    others: list[Dim | None] = [None if axis in places else dim for axis, dim in enumerate(shape)]
+    cut = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    part = call.constant(1) if cut else None
     names, storage = call.operands(call.stores)
-    names = [
-        name if number == 0 or (number == 1 and len(axes) == len(shape)) else "" for number, name in enumerate(names)
-    ]
-    places = [axis % len(shape) for axis in axes]
+    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch" or (cut and part is None):
+        call.draft.declare(call.outputs[0], others)
+        call.emit("Resize", names, call.outputs, attributes, storage)
+        return True
+    attributes.pop("axes", None)
+    if part is None:
+        names[1] = ""
+    elif part.size != 2 * len(places):
+        return False
+    elif len(places) < len(shape):
+        whole = np.array([[0], [1]], part.dtype).repeat(len(shape), 1)
+        whole[:, places] = part.reshape(2, -1)
+        names[1] = call.draft.constant(whole.reshape(-1), f"{call.outputs[0]}/roi").name
     if to:
         sizes = call.dims(3)
         if sizes is None or len(sizes) != len(places):
@@ -321,9 +333,10 @@ def resize(call: Call) -> bool:
             return False
         every = np.ones(len(shape), np.float32)
         every[places] = scales.reshape(-1)
+        parts = {} if part is None else dict(zip(places, zip(*part.reshape(2, -1).tolist(), strict=True), strict=True))
         made = [
-            product((dim, int(scale))) if float(scale).is_integer() else None
-            for dim, scale in zip(shape, every.tolist(), strict=True)
+            product((dim, int(scale))) if float(scale).is_integer() and parts.get(axis, UNITY) == UNITY else None
+            for axis, (dim, scale) in enumerate(zip(shape, every.tolist(), strict=True))
         ]
         names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
     while not names[-1]:
