@@ -421,6 +421,10 @@ def _no_worse(
         return converted(goal.objective, stays)
     fold_transposes(model)
     say_how(model, found.provenance)
+    counted, price = moves(model), stays.price
+    if counted.counts < (price.transposes, price.reshapes):  # no row of some operator is what the file says
+        few = Price(counted.transposes, price.hidden, counted.reshapes, price.bytes if counted.transposes else 0)
+        stays = replace(stays, price=replace(few, nanoseconds=price.nanoseconds, copies=price.copies))
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="no improvement")
 
 

@@ -191,8 +191,7 @@ def dft(site: Site) -> Rule | None:
     axis = axes[0] % len(before)
     ahead, following = numbered(before)[:axis], numbered(before)[axis + 1 : -1]
 
-    def way(prefix: Sequence[str], behind: Dims, kind: str) -> Way:
-        lead: Dims = () if prefix or behind else ((),)
+    def way(prefix: Sequence[str], lead: Dims, behind: Dims, kind: str) -> Way:
         places = tuple((*lead, (line,), *behind, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -201,12 +200,20 @@ def dft(site: Site) -> Rule | None:
 
         return Way(Placed(places, prefix=tuple(prefix), free=frozenset(_labels(behind))), rewrite, kind)
 
-    ways = [way(_labels((*ahead, *following)), (), "the axis last")]
+    def ways_with(rest: Dims, behind: Dims, kind: str) -> list[Way]:
+        """With the rest before the axis; where all of that has size 1, also with none of it, if something is behind."""
+        prefix = _labels(rest)
+        leads: dict[Dims, None] = dict.fromkeys(
+            [()] if prefix else [() if behind else ((),), rest or ((),)[: not behind]]
+        )
+        return [way(prefix, lead, behind, kind) for lead in leads]
+
     others = (*ahead, *following)
+    ways = ways_with(others, (), "the axis last")
     orders = [each for count in range(1, len(others) + 1) for each in permutations(others, count)]
     for behind in orders if len(others) <= FEW else [following] if following else []:
         rest = tuple(each for each in others if each not in behind)
-        ways.append(way(_labels(rest), behind, "the axis before others"))
+        ways += ways_with(rest, behind, "the axis before others")
     dims = tuple((*ahead, (line,), *following, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
     return Rule((0,), dims, tuple(ways), solid=frozenset("scpe"))
 
