@@ -1418,13 +1418,14 @@ def counted(model: onnx.ModelProto, *kinds: str) -> int:
 
 
 def moved_bytes(model: onnx.ModelProto) -> int:
-    """Bytes that the Transposes of a model write."""
+    """Bytes that the Transposes of a model write, symbolic dimensions as 1, as the solver counts them."""
     found = onnx.shape_inference.infer_shapes(model)
     sizes = {}
     for value in [*found.graph.value_info, *found.graph.output]:
         kind = value.type.tensor_type
         width = helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
-        sizes[value.name] = width * math.prod(d.dim_value for d in kind.shape.dim)
+        dims = (d.dim_value if d.HasField("dim_value") else 1 for d in kind.shape.dim)
+        sizes[value.name] = width * math.prod(dims)
     return sum(sizes.get(node.output[0], 0) for node in model.graph.node if node.op_type == "Transpose")
 
 
