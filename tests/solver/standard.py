@@ -43,8 +43,8 @@ def reduced(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("MeanVarianceNormalization", among=RELATED)
 def mean_variance(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, 4, (2, 3, 4))
-    axes = [0, 2, 3] if random.random() < 0.5 else [0, 1, 2, 3]
+    shape = dims(random, int(random.integers(1, 5)), (2, 3, 4))
+    axes = sorted(random.permutation(len(shape))[: random.integers(1, len(shape) + 1)].tolist())
     return [result(builder, random, builder.op(op, tensor(builder, random, shape), shape=shape, axes=axes))]
 
 

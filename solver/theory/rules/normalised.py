@@ -18,7 +18,6 @@ from layoutsolve.solver.theory.rule import (
     Step,
     Way,
     image,
-    int64,
     marked,
     numbered,
     rule,
@@ -81,44 +80,15 @@ def instance_normalization(site: Site) -> Rule | None:
     return Rule((0, 1, 2), places, ways, letters=(data, "C", "C", data) if data else ())
 
 
-IMAGES = ([0, 2, 3], [0, 1, 2, 3])
-"""The axes of an image that ONNX Runtime has a kernel of MeanVarianceNormalization for."""
-
-LEAST = 1e-9
-"""What is added to a standard deviation there."""
-
-
 @rule("MeanVarianceNormalization")
 def mean_variance(site: Site) -> Rule:
-    """Any layout: written out where the operator has no kernel for the axes."""
-    shape, dtype = site.output().shape, site.output().dtype
+    """Any layout: the axes follow it."""
+    shape = site.output().shape
     axes = site.axes(site.attribute("axes", (0, 2, 3)), len(shape))
     dims = marked(shape, axes, "n")
     labels = frozenset(f"k{axis}" for axis in axes)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        where = sorted(positions(row.arrangement, labels))
-        if len(shapes[0]) == len(shape) and (where in IMAGES or where == sorted(axes)):
-            return site.same({"axes": tuple(where)})
-        kept = tuple(1 if axis in where else dim for axis, dim in enumerate(shapes[0]))
-        found, least = int64(*where), np.array(LEAST, dtype)
-        full, reduced = (
-            {name: Between(name, dtype, each) for name in names}
-            for each, names in (
-                (shapes[0], ("squares", "centred")),
-                (kept, ("mean", "mean square", "squared mean", "variance", "deviation", "shifted")),
-            )
-        )
-        return (
-            Step("ReduceMean", (0, found), (reduced["mean"],)),
-            Step("Mul", (0, 0), (full["squares"],)),
-            Step("ReduceMean", ("squares", found), (reduced["mean square"],)),
-            Step("Mul", ("mean", "mean"), (reduced["squared mean"],)),
-            Step("Sub", ("mean square", "squared mean"), (reduced["variance"],)),
-            Step("Sqrt", ("variance",), (reduced["deviation"],)),
-            Step("Add", ("deviation", least), (reduced["shifted"],)),
-            Step("Sub", (0, "mean"), (full["centred"],)),
-            Step("Div", ("centred", "shifted"), (0,)),
-        )
+        return site.same({"axes": tuple(sorted(positions(row.arrangement, labels)))})
 
     return Rule((0,), (dims, dims), (Way(Arranged(frame=0, alone=labels), rewrite),), solid=labels)

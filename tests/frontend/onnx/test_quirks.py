@@ -243,3 +243,17 @@ def test_what_nobody_reads_is_not_judged() -> None:
     source = model(nodes, [1, 2, 8], 18)
     source.opset_import.add(domain="nobody", version=1)
     assert [node.op_type for node in layoutsolve.convert(source.SerializeToString()).model.graph.node] == ["Relu"]
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -2.5, 1e30])
+@pytest.mark.parametrize("axes", [(0, 2, 3), (0, 1, 2, 3), (1, 2, 3), (2, 3), (3,), (-3, -1)])
+def test_normalised_constants(axes: tuple[int, ...], number: float) -> None:
+    """Numbers that are all the same have no deviation to be divided by, in whatever layout."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("MeanVarianceNormalization", ["t"], ["u"], axes=axes),
+        helper.make_node("Transpose", ["u"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    source = model(nodes, [2, 3, 4, 5], 18)
+    found = agrees(source, [{"x": np.full((2, 3, 4, 5), number, np.float32)}])
+    assert [node.op_type for node in found.graph.node] == ["MeanVarianceNormalization"]
