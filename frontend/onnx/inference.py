@@ -9,7 +9,7 @@ from typing import Any
 from layoutsolve import ranks
 from layoutsolve.definitions import is_fragile, shield, stand_ins
 from layoutsolve.frontend.onnx import standins
-from layoutsolve.frontend.onnx.constants import TYPES
+from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.graph import Dim, Size
 from layoutsolve.protos import (
@@ -26,6 +26,10 @@ from layoutsolve.protos import (
 )
 from layoutsolve.protos import TYPES as CODES
 from layoutsolve.scopes import graphs_of
+from layoutsolve.wording import printable
+
+_INTEGERS = frozenset(("tensor(int32)", "tensor(int64)"))
+"""The types of sizes, axes and indices."""
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
@@ -41,6 +45,7 @@ class Types:
         self.symbols: dict[str, Size] = {}
         self.fresh = symbols.fresh
         self._schemas: dict[tuple[str, str], Any] = {}
+        self._whole: dict[tuple[str, str], Mapping[int, tuple[str, tuple[str, ...]]]] = {}
         self.version = model.ir_version
         self.imports = [(each.domain, each.version) for each in model.opset_import]
         named = ModelProto()
@@ -166,6 +171,31 @@ class Types:
             kinds |= self._of_one(each, kinds, data)
         found = {name: kinds[name] for name in node.output if name in kinds}
         return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
+
+    def misfit(self, node: NodeProto, constants: Mapping[str, Constant]) -> str:
+        """Which input of a node is of another type than the integers that it has to be by its definition, as sizes,
+        axes and indices are; '' where none is known to be.
+        """
+        for place, (title, allowed) in self._integers(node).items():
+            name = node.input[place] if place < len(node.input) else ""
+            found = constants[name].dtype if name in constants else self.element(name)
+            if found and found not in allowed:
+                wanted = " or ".join(allowed)
+                return f"has '{printable(name)}' of type {found} for its input '{title}', which is of type {wanted}"
+        return ""
+
+    def _integers(self, node: NodeProto) -> Mapping[int, tuple[str, tuple[str, ...]]]:
+        """The names and types, by their numbers, of those inputs of an operator that are integers of 32 or 64 bits."""
+        key = node.domain, node.op_type
+        if key not in self._whole:
+            schema = self.schema(node)
+            ports = [] if schema is None else schema.inputs
+            self._whole[key] = {
+                place: (port.name, tuple(sorted(each[len("tensor(") : -1] for each in port.types)))
+                for place, port in enumerate(ports)
+                if port.types and port.types <= _INTEGERS
+            }
+        return self._whole[key]
 
     def schema(self, node: NodeProto) -> Any:
         """What ONNX says of an operator in the operator set that is imported; None of one that it does not know."""

@@ -199,9 +199,12 @@ def _lower(call: Call) -> None:
 
 
 def _check_values(call: Call) -> None:
-    """Raise :class:`ModelError` for a Cast to no type at all, for a Transpose of more or fewer dimensions than its
-    input has, and for a PRelu whose slope is larger than its input: runtimes do not agree with ONNX on the result.
+    """Raise :class:`ModelError` for sizes, axes and indices that are no integers, for a Cast to no type at all, for a
+    Transpose of more or fewer dimensions than its input has, and for a PRelu whose slope is larger than its input:
+    runtimes do not agree with ONNX on the result.
     """
+    if reason := call.draft.types.misfit(call.proto, call.draft.given):
+        raise ModelError(f"{call.origin} {reason}; {REMEDY}")
     if call.op == "Cast" and not call.domain and call.attribute("to", 0) not in TensorProto.DataType.values()[1:]:
         raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not; {REMEDY}")
     if call.op == "Transpose" and not call.domain and call.known(0) and (perm := permutation(call.proto)):

@@ -452,3 +452,37 @@ def test_a_file_that_ends_the_runtime_is_a_fault_where_its_source_does_not(
         monkeypatch.setattr(onnx_fuzz, "ran", dies)
     found = onnx_fuzz.examined([onnx_fuzz.Mutant(7, random_model(0)[1].SerializeToString(), "", "")])
     assert found[7].word == ("converted, ONNX Runtime died" if itself else "unusable")
+
+
+INTEGERS = {"tensor(int32)", "tensor(int64)"}
+INDEXED = [
+    (schema, place)
+    for schema in onnx_schemas.schemas()
+    if not schema.deprecated and schema.since_version >= 13 and schema.name != "Upsample"
+    for place, each in enumerate(schema.inputs)
+    if each.types and each.types <= INTEGERS
+]
+"""The inputs of operators that are sizes, axes or indices."""
+
+
+@pytest.mark.parametrize("kind", ["constant", "input", "computed"])
+@pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.STRING, TensorProto.BOOL, TensorProto.UINT64])
+def test_sizes_axes_and_indices_that_are_no_integers(element: int, kind: str) -> None:
+    """One error that names the operator and the input."""
+    assert len(INDEXED) > 50
+    for schema, place in INDEXED:
+        source = onnx_schemas.base(schema, 4, constant=True)
+        node = source.graph.node[0]
+        node.input.extend([""] * (place + 1 - len(node.input)))
+        node.input[place] = "wrong"
+        wrong = source.graph.input.add(name="wrong")
+        onnx_schemas.described(wrong.type, element, 1)
+        if kind == "constant":
+            del source.graph.input[-1]
+            source.graph.initializer.append(onnx_schemas.tensor(element, [1], "wrong"))
+        elif kind == "computed":
+            wrong.name = "before"
+            source.graph.node.insert(0, helper.make_node("Identity", ["before"], ["wrong"]))
+        with pytest.raises(ConversionError, match=schema.name) as error:
+            layoutsolve.convert(source.SerializeToString())
+        assert not isinstance(error.value, InternalError)
