@@ -546,3 +546,60 @@ def handed(size: int, times: int) -> bytes:
     nodes += [helper.make_node("ReduceMax", ["m"], ["r"], keepdims=0), helper.make_node("Add", ["x", "r"], ["y"])]
     function = helper.make_function(_OWN, "f", ["x"], ["y"], nodes, imports, ["t"])
     return _model([helper.make_node("f", ["x"], ["y"], domain=_OWN, t=constant)], "y", [function])
+
+
+# -- channels ------------------------------------------------------------------------------------------------------
+
+BEFORE: Mapping[str, Callable[[Maker], str]] = {
+    "MaxPool": lambda m: m.op("MaxPool", "x", kernel_shape=[2, 2]),
+    "bytes": lambda m: m.op("DequantizeLinear", "q", *_steps(m)),
+    "Conv": lambda m: m.op("Conv", "few", "kernel", kernel_shape=[1, 1]),
+    "DeformConv": lambda m: m.op("DeformConv", "high", "taps", "offsets"),
+}
+"""What blocks of channels follow, of images and kernels that the file does not hold."""
+
+
+def _steps(m: Maker) -> tuple[str, str]:
+    return m.constant(0.1, "float32"), m.constant(0, "int8")
+
+
+def _padded(m: Maker, x: str) -> str:
+    return m.op("Pad", x, m.constant([0, 16, 0, 0, 0, 16, 0, 0]))
+
+
+BEHIND: Mapping[str, Callable[[Maker, str], str]] = {
+    **{kind: lambda m, x, kind=kind: m.op(kind, x, m.constant(0.5, "float32"))
+       for kind in ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Pow")},
+    "Pad": _padded,
+    "AveragePool": lambda m, x: m.op("AveragePool", x, kernel_shape=[2, 2]),
+    "ReduceMean": lambda m, x: m.op("ReduceMean", x, m.constant([2, 3])),
+    "LeakyRelu": lambda m, x: m.op("LeakyRelu", x, alpha=0.3),
+    "LRN": lambda m, x: m.op("LRN", x, size=3),
+    "Resize": lambda m, x: m.op("Resize", x, "", m.constant([1, 1, 2, 2], "float32")),
+    "DepthToSpace": lambda m, x: m.op("DepthToSpace", x, blocksize=2),
+    "Transpose": lambda m, x: m.op("Transpose", x, perm=[0, 2, 3, 1]),
+}  # fmt: skip
+"""What runtimes do in blocks of channels, by constants that are made of their number."""
+
+
+def channels(before: str, behind: str, count: int) -> bytes:
+    """An operator behind another one, on an image of so many channels, or by a kernel of so many taps; the result is
+    quantised where it is computed from bytes.
+    """
+    m = Maker()
+    result = BEHIND[behind](m, BEFORE[before](m))
+    if before == "bytes":
+        result = m.op("DequantizeLinear", m.op("QuantizeLinear", result, *_steps(m)), *_steps(m))
+    shapes = {
+        "x": [1, count, 5, 4], "q": [1, count, 5, 4], "few": [1, 2, 5, 4], "kernel": [count, 2, 1, 1],
+        "high": [1, 2, count + 1, 4], "taps": [16, 2, count, 1], "offsets": [1, 2 * count, 2, 4],
+    }  # fmt: skip
+    read = {name for node in m.nodes for name in node.input}
+    ports = [_tensor(name, shape) for name, shape in shapes.items() if name in read]
+    graph = helper.make_graph(m.nodes, "g", ports, [helper.make_tensor_value_info(result, FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    return bytes(model.SerializeToString())
+
+
+def _tensor(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, onnx.TensorProto.INT8 if name == "q" else FLOAT, shape)

@@ -24,7 +24,9 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.onnx.listing import listed
 from layoutsolve.frontend.onnx.reading import parse
 from layoutsolve.protos import ModelProto, native
-from tests.growing import DEEP, FAMILIES, OPEN, PLACES, SHALLOW, SIZES, calls, gathered, handed, reshaped
+from tests.growing import (
+    BEFORE, BEHIND, DEEP, FAMILIES, OPEN, PLACES, SHALLOW, SIZES, calls, channels, gathered, handed, reshaped,
+)  # fmt: skip
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
 _SECONDS_PER_MEGABYTE, _SPARE_SECONDS = 10, 10
@@ -148,6 +150,16 @@ def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
         made = layoutsolve.convert(source).model.SerializeToString()
         assert onnx_fuzz.compared(source, made).word == "right"
         assert len(listed(parse(source))) == 1
+
+
+@pytest.mark.parametrize("count", [1 << 22, 1 << 30])
+def test_channels_that_the_file_does_not_hold(count: int, tmp_path: Path) -> None:
+    """What is written for blocks of channels takes no constants in proportion to a number that anybody can write down:
+    these models are valid, and are converted.
+    """
+    pairs = [(before, behind) for before in BEFORE for behind in BEHIND]
+    refused = bounded({" ".join(pair): channels(*pair, count) for pair in pairs}, tmp_path)
+    assert not refused
 
 
 @pytest.mark.parametrize("rank", [33, 1000, 20_000])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from math import prod
 
 from layoutsolve.errors import OptionError
 from layoutsolve.records import dataclass
@@ -28,6 +29,14 @@ IdiomFunction = Callable[[Site, Rule], Idiom | None]
 
 IDIOMS: dict[tuple[str, str], IdiomFunction] = {}
 """By operator and name, the functions that state idioms."""
+
+MOST_MADE = 1 << 20
+"""The most numbers of a constant that an idiom makes of a model's sizes: these may be anything, whatever the file's."""
+
+
+def modest(*sizes: int) -> bool:
+    """Whether an idiom may make a constant of such a shape, none of which the source holds."""
+    return prod(sizes) <= MOST_MADE
 
 
 def _anything(operator: str, way: Way) -> bool:

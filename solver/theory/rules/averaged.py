@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.graph import Graph, Quant, Shape, Value, static_elements
-from layoutsolve.solver.theory.offer import idiom
+from layoutsolve.solver.theory.offer import idiom, modest
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
 from layoutsolve.solver.theory.rules.blocks import CHANNELS, FAR
@@ -39,7 +39,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         (step,) = plain(row, shapes)
         channels = shapes[0][CHANNELS] if len(shapes[0]) == IMAGE else 0
-        if not isinstance(channels, int) or channels < FEWEST:
+        if not isinstance(channels, int) or channels < FEWEST or not modest(channels, *kernel):
             return None
         share = Quant(np.array([1 / prod(kernel)], np.float32), np.zeros(1, np.int8))
         ones = np.ones((channels, 1, *step.attributes["kernel_shape"]), np.int8)

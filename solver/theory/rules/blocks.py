@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.graph import Array, Graph, Node, Shape
-from layoutsolve.solver.theory.offer import idiom
+from layoutsolve.solver.theory.offer import idiom, modest
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
 from layoutsolve.solver.theory.rules.elementwise import UNARY
@@ -59,9 +59,10 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
         if others or step.op != "Pad" or not isinstance(amounts, np.ndarray) or not _whole(*shapes):
             return None
         before, after = amounts[CHANNELS], amounts[CHANNELS + IMAGE]
-        if amounts.min() < 0 or amounts.sum() != before + after:
+        channels = _channels(shapes[0])
+        if amounts.min() < 0 or amounts.sum() != before + after or not modest(channels, _channels(shapes[-1])):
             return None
-        kernel = np.pad(np.eye(_channels(shapes[0]), dtype=np.float32), ((before, after), (0, 0)))
+        kernel = np.pad(np.eye(channels, dtype=np.float32), ((before, after), (0, 0)))
         return (Step("Conv", (0, kernel[:, :, None, None]), (0,), {"kernel_shape": (1, 1)}),)
 
     return write
@@ -77,7 +78,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
         alike = factors.size == 1 or (factors.size == image[CHANNELS] and _is_vector(given, image))
-        if not _whole(image) or not alike:
+        if not _whole(image) or not alike or not modest(_channels(image) // factors.size):
             return None
         return (by_channel(data, np.broadcast_to(factors.reshape(-1), _channels(image)).copy()),)
 
@@ -103,6 +104,8 @@ def folded(site: Site, rule: Rule) -> Idiom | None:
         if len(image) <= CHANNELS + 1 or not isinstance(image[CHANNELS], int):
             return None
         if numbers.size == 1:
+            if not modest(_channels(image)):
+                return None
             return (Step(site.node.op, (data, np.full(_vector(image), numbers.reshape(())))),)
         return (Step(site.node.op, (data, 1 - data)),) if _is_vector(given, image) else None
 

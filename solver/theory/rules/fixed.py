@@ -82,10 +82,8 @@ def _groups(site: Site) -> Mapping[str, Dim]:
     return {"g": groups, "c": static(site.required(0).shape[1]) // groups}
 
 
-def _inputs_of(site: Site, orders: Mapping[int, tuple[int, Array]]) -> dict[int, Changed] | None:
-    """Inputs with what they have along an axis in another order, by their numbers; None where one is computed."""
-    if not all(site.input(number) is None or site.changeable(number) for number in orders):
-        return None
+def _inputs_of(site: Site, orders: Mapping[int, tuple[int, Array]]) -> dict[int, Changed]:
+    """Inputs with what they have along an axis in another order, by their numbers."""
     return {
         number: Changed(number, partial(_taken, axis=axis, order=order))
         for number, (axis, order) in orders.items()
@@ -124,11 +122,12 @@ def _deformed(site: Site, turned: bool) -> tuple[Step, ...]:
     if not turned:
         return site.same()
     kernel, groups = [static(dim) for dim in site.required(1).shape[2:]], site.attribute("offset_group", 1)
+    known = all(site.input(number) is None or site.changeable(number) for number in (2, 4))
+    if not known or static(site.required(2).shape[1]) != 2 * groups * prod(kernel):  # a kernel may say any sizes
+        return ()
     taps = np.arange(groups * prod(kernel)).reshape(groups, *kernel).swapaxes(1, 2).reshape(-1)
     both = np.stack((2 * taps + 1, 2 * taps), 1).reshape(-1)
     moved = _inputs_of(site, {2: (1, both), 4: (1, taps)})
-    if moved is None:
-        return ()
     given = site.node.attributes
     windows = {name: tuple(given[name])[::-1] for name in ("kernel_shape", "strides", "dilations") if given.get(name)}
     if given.get("pads"):
