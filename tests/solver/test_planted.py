@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Assignment
-from tests.graphs import assert_same, feeds
+from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.solver.cases import CASES
 from tests.solver.planted import PUSHED, planted
 from tests.solver.standard import RELATED
@@ -64,3 +67,17 @@ def test_disguises_hide_something() -> None:
     more = [sum(node.op == "Transpose" for node in each.hidden.nodes) - each.transposes for each in made]
     assert np.mean(np.array(more) > 0) > 0.6
     assert set(CASES) - {name for name in CASES if name in PUSHED} <= NEVER_PUSHED
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5, 6])
+def test_a_transform_by_itself_stays_as_it_is(rank: int) -> None:
+    """Whatever its axis and whichever of its other dimensions have size 1."""
+    for axis, units in product(range(rank - 1), range(1 << (rank - 1))):
+        if units >> axis & 1:
+            continue
+        shape = [1 if units >> at & 1 else 2 + at for at in range(rank - 1)]
+        builder = GraphBuilder(units)
+        number = [builder.constant(value, "int64") for value in (shape[axis], axis)]
+        y = builder.op("DFT", builder.input(*shape, 2), *number, shape=[*shape, 2])
+        found = converted(replace(builder.graph(y), imports={"": 20})).assignment
+        assert [(tier.value, tier.status) for tier in found.tiers] == [(0, "optimal")] * len(found.tiers), (axis, shape)
