@@ -25,7 +25,19 @@ from layoutsolve.frontend.onnx.listing import listed
 from layoutsolve.frontend.onnx.reading import parse
 from layoutsolve.protos import ModelProto, native
 from tests.growing import (
-    BEFORE, BEHIND, DEEP, FAMILIES, OPEN, PLACES, SHALLOW, SIZES, calls, channels, gathered, handed, reshaped,
+    BEFORE,
+    BEHIND,
+    DEEP,
+    FAMILIES,
+    OPEN,
+    PLACES,
+    SHALLOW,
+    SIZES,
+    calls,
+    channels,
+    gathered,
+    handed,
+    reshaped,
 )  # fmt: skip
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
