@@ -34,15 +34,20 @@ from experiments.mutation import mutant
 from layoutsolve.errors import ConversionError
 from layoutsolve.verification.runtimes import OnnxRuntime
 
-SECONDS = 20.0
-"""Processor time that a mutant may take to convert: what a search may do in all takes that long on a slow machine."""
+SECONDS = 30.0
+"""Processor time that a mutant may take to convert: what a search may do in all takes 20 s on a slow machine."""
 
-WALL = 60.0
-"""Seconds after which a mutant counts as hanging whatever it waits for."""
+WALL, WAITS = 60.0, 0.5
+"""Seconds after which a mutant is looked at, and processor time by then with which it counts as hanging on what it
+waits for: on a machine that others use as well it may just not have had its turn.
+"""
 
 MEMORY, MEMORY_PER_BYTE = 300 << 20, 20
 OUTPUT, OUTPUT_PER_BYTE = 16 << 20, 4
 """Bytes that a conversion may take, and write, beside so many for each byte of the model."""
+
+ROOM = 2 << 30
+"""The address space that a conversion may take, which ends what asks for far more at once; much of it is never used."""
 
 LITERT_MEMORY = 2 << 30
 """Bytes that LiteRT may take to run a mutant."""
@@ -143,11 +148,15 @@ def _differs(original: bytes, note: Callable[[str], None]) -> bool:
 
 def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
     """The conversion, with limits on memory and time; None where the verdict is entered already."""
-    limit = _address_space() + MEMORY + MEMORY_PER_BYTE * len(source)
+    limit, before = _address_space() + ROOM, _resident(most=False)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        return layoutsolve.convert(source)
+        conversion = layoutsolve.convert(source)
+        grown = _resident(most=True) - before
+        if grown <= MEMORY + MEMORY_PER_BYTE * len(source):
+            return conversion
+        record.verdict, record.detail = "memory", f"{grown >> 20} MB more for {len(source)} bytes"
     except MemoryError as error:
         record.verdict, record.detail = "memory", _place(error)
     except ConversionError as error:
@@ -163,6 +172,14 @@ def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     return None
+
+
+def _resident(most: bool) -> int:
+    """Bytes of memory that this process has, or the most that it had since it was asked last."""
+    if not most:
+        Path("/proc/self/clear_refs").write_text("5")  # what it had at most begins anew
+    facts = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(facts["VmHWM"].split()[0]) << 10
 
 
 def _address_space() -> int:
@@ -233,7 +250,7 @@ class Child:
     def __init__(self, plan: Plan, numbers: Sequence[int]) -> None:
         self.left = list(numbers)
         self.current: Record | None = None
-        self.since = time.monotonic()
+        self.since, self.used = time.monotonic(), 0.0
         self.unread = b""
         source, target = os.pipe()
         self.pid = os.fork()
@@ -252,13 +269,27 @@ class Child:
         for text in lines:
             stated = json.loads(text)
             record = Record(**{**stated, "mutations": tuple(stated["mutations"]), "facts": tuple(stated["facts"])})
-            self.current, self.since = record, time.monotonic()
+            self.current, self.since, self.used = record, time.monotonic(), self._taken()
             if record.stage == "done":
                 self.left.remove(record.number)
                 self.current = None
                 yield record
         if not data:
             raise EOFError
+
+    def _taken(self) -> float:
+        """The processor time that the process has taken."""
+        facts = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return sum(map(int, facts[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def end_if_it_hangs(self) -> None:
+        """End the process where its mutant has had its time, or waits for something."""
+        if time.monotonic() - self.since > WALL:
+            taken = self._taken() - self.used
+            if WAITS < taken < SECONDS:
+                self.since += WALL
+            else:
+                os.kill(self.pid, signal.SIGKILL)
 
     def ended(self) -> Record | None:
         """Reap the process; the record of the mutant that ended it, if one did."""
@@ -315,8 +346,7 @@ def run(plan: Plan, jobs: int) -> Iterator[Record]:
                         waiting.append(child.left)
                 start()
         for child in children.values():
-            if time.monotonic() - child.since > WALL:
-                os.kill(child.pid, signal.SIGKILL)
+            child.end_if_it_hangs()
 
 
 def models_below(folders: Sequence[Path], largest: int) -> list[tuple[str, Path]]:

@@ -41,7 +41,7 @@ def endless(source: bytes) -> layoutsolve.Conversion:
 
 
 def greedy(source: bytes) -> layoutsolve.Conversion:
-    np.ones(fuzz.MEMORY // 4, np.float64)
+    np.ones(fuzz.MEMORY // 4 + (20 << 18), np.float32)
     return convert(source)
 
 
@@ -76,7 +76,7 @@ def another(source: bytes) -> layoutsolve.Conversion:
 def test_findings(planted: Callable[..., Any], verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chain.tflite").write_bytes(chain("ABS"))
     monkeypatch.setattr(fuzz, "mutant", lambda source, seed: Mutant(chain(), ()))
-    monkeypatch.setattr(fuzz, "SECONDS", 0.3)
+    monkeypatch.setattr(fuzz, "SECONDS", 1.0)
     monkeypatch.setattr(layoutsolve, "convert", planted)
     plan = fuzz.Plan(fuzz.models_below([tmp_path], fuzz.LARGEST), 0, 3, time.monotonic() + 60)
     records = list(fuzz.run(plan, jobs=2))
