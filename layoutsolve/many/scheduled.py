@@ -83,14 +83,26 @@ def _pieces(count: int, workers: int) -> Iterator[Sequence[int]]:
 
 
 def _check_versions(client: Any, wanted: Versions) -> None:
-    """Raise :class:`OptionError` where a worker has other versions. One that comes later converts nothing."""
+    """Raise :class:`OptionError` where a worker has other versions, or the scheduler cannot read what it hands on. A
+    worker that comes later converts nothing.
+    """
+    try:
+        client.run_on_scheduler(versions)
+    except Exception as error:  # whatever it lacks
+        who = "argument --scheduler: the scheduler"
+        raise OptionError(f"{who} {_silent(error)}, and it reads what it hands on") from error
     for worker, found in client.run(versions, on_error="return").items():
         who = f"argument --scheduler: the worker {worker}"
         if isinstance(found, BaseException):
-            told = f"{type(found).__name__}: {one_line(found)}"
-            raise OptionError(f"{who} does not say its versions ({told}): install layoutsolve {VERSION} there")
+            raise OptionError(f"{who} {_silent(found)}")
         if refused := refusal(who, wanted, found):
             raise OptionError(refused)
+
+
+def _silent(error: BaseException) -> str:
+    """What is told of a process without versions."""
+    told = f"{type(error).__name__}: {one_line(error)}"
+    return f"does not say its versions ({told}): install layoutsolve {VERSION} there"
 
 
 def _answers(requests: Sequence[dict[str, Any]], place: str, wanted: Versions) -> list[Answer]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Timer
@@ -129,6 +131,27 @@ def test_workers_of_other_versions(name: str, folder: Path, scheduler: Any, caps
     assert told.err.startswith("layoutsolve: argument --scheduler: the worker tcp://127.0.0.1:")
     expected = f"{name} 0.0.1 instead of {versions().get(name)}:" if name else "does not say its versions"
     assert expected in told.err and "install" in told.err
+
+
+def test_a_scheduler_without_layoutsolve(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It hands on what it reads itself: one message says so, before anything is converted."""
+    code = "import sys; sys.modules['layoutsolve'] = None; from distributed.cli.dask_scheduler import main; main()"
+    written = folder / "scheduler.json"
+    command = [sys.executable, "-c", code, "--port", "0", "--no-dashboard", "--scheduler-file", str(written)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while not written.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        address = json.loads(written.read_text())["address"]
+        assert main(["models", "-o", "out", "--scheduler", address]) == 2
+    finally:
+        process.kill()
+        process.wait()
+    told = capsys.readouterr()
+    assert not told.out and told.err.count("\n") == 1 and not list(folder.glob("out/*.onnx"))
+    assert told.err.startswith("layoutsolve: argument --scheduler: the scheduler does not say its versions")
+    assert "install layoutsolve" in told.err
 
 
 def test_processes_of_other_versions(folder: Path) -> None:

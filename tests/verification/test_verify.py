@@ -131,7 +131,9 @@ def swapped(model: onnx.ModelProto) -> None:
 
 def _replaced(model: onnx.ModelProto, name: str, change: Callable[[Array], Array]) -> None:
     (tensor,) = [item for item in model.graph.initializer if item.name == name]
-    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
+    before = numpy_helper.to_array(tensor)
+    after = np.ascontiguousarray(change(before)).reshape(before.shape)  # a number by itself stays one
+    tensor.CopyFrom(numpy_helper.from_array(after, name))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
