@@ -25,7 +25,8 @@ test:  ## All tests
 runtimes:  ## What depends on ONNX Runtime and LiteRT, with the oldest ones that are supported
 	python3 -m venv .venv-oldest && .venv-oldest/bin/pip install -q -c tests/oldest_runtimes.txt -e '.[dev]'
 	.venv-oldest/bin/python -m pytest -n auto tests/emit tests/verification tests/measurement \
-		--deselect tests/emit/test_check.py::test_corrupted_graphs  # LiteRT 2.1 compares no int16
+		--deselect 'tests/verification/test_contradiction.py::test_one_verdict[0]' \
+		--deselect tests/emit/test_check.py::test_corrupted_graphs  # LiteRT 2.1 aborts on one, compares no int16
 
 operators:  ## Write docs/operators.md anew
 	$(PYTHON) -m tests.operators
