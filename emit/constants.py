@@ -8,7 +8,7 @@ from dataclasses import replace
 from layoutsolve.budget import Budget
 from layoutsolve.graph import Array, Dim, Quant, Shape, Value, memory
 from layoutsolve.names import Names
-from layoutsolve.solver.statement.copies import Stored, stored
+from layoutsolve.solver.statement.duplicated_initializers import Stored, stored
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.rule import static

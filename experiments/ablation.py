@@ -25,9 +25,9 @@ from experiments.zoo import zoo
 from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import assign
-from layoutsolve.solver.search import component, search
+from layoutsolve.solver.search import component_search, search
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
-from layoutsolve.solver.strategies import orders, staged
+from layoutsolve.solver.strategies import default, orders
 
 Patch = tuple[Any, str, Any]
 
@@ -49,14 +49,14 @@ def _found(found: Any, *given: Any) -> Any:
 
 
 STAGES: Mapping[str, Sequence[Patch]] = {
-    "elimination": [(component, "eliminated", _nothing)],
-    "improvement of several at a time": [(component, "improved_together", _nothing)],
+    "elimination": [(component_search, "eliminated", _nothing)],
+    "improvement of several at a time": [(component_search, "improved_together", _nothing)],
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
     "orders of some atoms": [(orders.SomeAtoms, "look", _nothing)],
     "stops": [(orders, "_with_stops", lambda candidates, found, *_: found)],
-    "views as operators": [(staged, "_held_against_views", _found)],
+    "views as operators": [(default, "_held_against_views", _found)],
     "tie by groupings": [(search, "TIE", ())],
-    "steps of concatenations": [(staged, "settled", lambda graph, problem, rows, tiers: rows)],
+    "steps of concatenations": [(default, "settled", lambda graph, problem, rows, tiers: rows)],
 }
 """What is put in place of what, to leave out a stage."""
 

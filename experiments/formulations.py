@@ -39,12 +39,12 @@ from layoutsolve import ConversionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
-from layoutsolve.solver.search.component import Outcome, solve_component
-from layoutsolve.solver.search.components import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.component_search import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
+from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
-from layoutsolve.solver.search.program import Program, Tier, limited, multiplied
-from layoutsolve.solver.search.relaxed import Relaxed, relaxed
+from layoutsolve.solver.search.integer_program import Program, Tier, limited, multiplied
+from layoutsolve.solver.search.lp_relaxation import Relaxed, relaxed
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem

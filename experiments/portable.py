@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from experiments.forms import ONNX_RUNTIME, OPENVINO, WEB, measured_on, read
 from experiments.runtime import mean
-from layoutsolve.solver.statement.kinds import Key, entry
+from layoutsolve.solver.statement.kernel_kinds import Key, entry
 from layoutsolve.solver.statement.target import Cost, Target
 from layoutsolve.solver.statement.target_file import FOLDER, shipped
 from layoutsolve.solver.theory.motion import Motion

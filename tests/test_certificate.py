@@ -25,13 +25,13 @@ from layoutsolve.cli import main
 from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.solver.proof.restated import restate
 from layoutsolve.solver.proof.tree import Step
-from layoutsolve.solver.statement.bound import Offers
+from layoutsolve.solver.statement.dual_bound import Offers
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import shipped
-from layoutsolve.solver.strategies import orders, some_atoms
+from layoutsolve.solver.strategies import orders, projection_bound
 from layoutsolve.translation import content_of, emitted
 from tests.builder import Builder
 from tests.networks import Network, Quantised
@@ -549,7 +549,7 @@ def test_what_is_proven_of_some_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
     """With too few candidates: the bound of the orders of some atoms is proven again, in the problem that has these."""
     monkeypatch.setattr(orders, "FEW", 1)
     monkeypatch.setattr(orders, "CANDIDATES", 1)
-    monkeypatch.setattr(some_atoms, "ATOMS", 2)
+    monkeypatch.setattr(projection_bound, "ATOMS", 2)
     source = branching(3)
     conversion = layoutsolve.convert(source, objective="min-transpose")
     found, model = conversion.assignment, conversion.content("")

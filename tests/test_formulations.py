@@ -11,9 +11,9 @@ from experiments.formulations import WAYS, Facilities, Pairs, Task, Tasks, relax
 from experiments.hard_networks import FAMILIES
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.search.components import components
+from layoutsolve.solver.search.decomposition import components
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.relaxed import relaxed
+from layoutsolve.solver.search.lp_relaxation import relaxed
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.enumeration import enumerated

@@ -114,7 +114,7 @@ interruptible(lambda: solver.solve(model), solver.stop_search)
 
 RELAXATION = """
 import random
-from layoutsolve.solver.search.linear import Linear
+from layoutsolve.solver.search.glop import Linear
 model, generator = Linear(), random.Random(0)
 shares = [model.variable() for _ in range(6000)]
 for each in shares:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from layoutsolve.solver.statement.table import Line, Match
 from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_forms import Line, Match
 from layoutsolve.storage import PLAIN
 
 

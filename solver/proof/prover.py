@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from layoutsolve.solver.proof.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
-from layoutsolve.solver.statement.bound import Offers, Open, Place
+from layoutsolve.solver.statement.dual_bound import Offers, Open, Place
 from layoutsolve.solver.theory.layout import Layout
 
 UNITS = (1, 2, 12, 5040, 12252240 << 20)

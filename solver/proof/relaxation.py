@@ -1,5 +1,5 @@
 """The linear relaxation of a layout problem: its dual multipliers are offers, as
-:mod:`layoutsolve.solver.statement.bound` has them.
+:mod:`layoutsolve.solver.statement.dual_bound` has them.
 
 There is a share for each row of an operator, and all of an operator's are 1 together. Where a variable is read in an
 order that it is not written in, a Transpose is made: each order has a share for every group of layouts from which such
@@ -18,8 +18,8 @@ from functools import cache
 from math import inf
 from typing import TypeVar
 
-from layoutsolve.solver.search.linear import Linear, Optimum
-from layoutsolve.solver.statement.bound import Offers, Open, Place
+from layoutsolve.solver.search.glop import Linear, Optimum
+from layoutsolve.solver.statement.dual_bound import Offers, Open, Place
 from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.deferred import deferred
+from layoutsolve.solver.search.integer_program import Program, Terms, Tier
 from layoutsolve.solver.search.interruptible import interruptible
-from layoutsolve.solver.search.program import Program, Terms, Tier
+from layoutsolve.solver.search.lazy_imports import deferred
 
 with deferred("pandas"):
     from ortools.sat.python import cp_model

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.components import Component
-from layoutsolve.solver.search.near import by_order, near
-from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
+from layoutsolve.solver.search.decomposition import Component
+from layoutsolve.solver.search.integer_program import FIELDS, Literals, Program, Row, Terms
+from layoutsolve.solver.search.reshape_counts import by_order, near
 from layoutsolve.solver.statement.objective import Tiers, grouping
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout

@@ -8,10 +8,10 @@ from math import prod
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.components import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.component_search import solve_component
+from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
-from layoutsolve.solver.statement.copies import copied_bytes
+from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Tiers, grouping, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen

@@ -14,11 +14,11 @@ from math import factorial
 
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.statement.alternatives import Alternatives, Mode
 from layoutsolve.solver.statement.block_orders import BLOCKS, every_order
-from layoutsolve.solver.statement.entry import Network, Orders
-from layoutsolve.solver.statement.memo import Memo, Memoised
+from layoutsolve.solver.statement.network import Network, Orders
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
+from layoutsolve.solver.statement.row_cache import Memo, Memoised
+from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
 from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
 from layoutsolve.solver.theory.row import Row
 

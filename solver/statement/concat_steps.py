@@ -5,9 +5,9 @@ maps they are joined as they are, on ``[N, A, B, (H W)]``. Where A differs, that
 first, they need one Transpose together.
 
 Steps are free choices that a graph is given before its layout problem is stated (:func:`in_steps`). Of solutions that
-cost the same the one with the fewest steps is taken (:mod:`layoutsolve.solver.search.settle`), and a step that nothing
-is moved after is put together again with the concatenation that it belongs to (:func:`joined`). An assignment is one of
-the graph in steps.
+cost the same the one with the fewest steps is taken (:mod:`layoutsolve.solver.search.concat_step_ties`), and a step
+that nothing is moved after is put together again with the concatenation that it belongs to (:func:`joined`). An
+assignment is one of the graph in steps.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 
-from layoutsolve.solver.statement.copies import copied_bytes
+from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.move import move

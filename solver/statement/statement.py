@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.statement.alternatives import Alternatives, Mode
+from layoutsolve.solver.statement.atom_selection import Tensor, unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
-from layoutsolve.solver.statement.entry import Entry, Network, Orders
+from layoutsolve.solver.statement.network import Entry, Network, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.projection import Tensor, unseen
+from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between

@@ -36,8 +36,8 @@ import numpy as np
 from layoutsolve.digest import digest
 from layoutsolve.graph import Array, product, static_elements
 from layoutsolve.records import dataclass
-from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
-from layoutsolve.solver.statement.table import Table
+from layoutsolve.solver.statement.kernel_kinds import Class, Key, Verdict, entry
+from layoutsolve.solver.statement.target_forms import Table
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from layoutsolve.errors import OptionError
-from layoutsolve.solver.statement import schema
-from layoutsolve.solver.statement.kinds import Class, Key
-from layoutsolve.solver.statement.schema import FieldError, Reader, array, choice, mapping, record, whole
-from layoutsolve.solver.statement.table import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
+from layoutsolve.solver.statement import file_schema
+from layoutsolve.solver.statement.file_schema import FieldError, Reader, array, choice, mapping, record, whole
+from layoutsolve.solver.statement.kernel_kinds import Class, Key
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
+from layoutsolve.solver.statement.target_forms import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
@@ -105,7 +105,7 @@ def parsed(content: bytes, said: str) -> Target:
             found = _facts(content.decode(), said)
         except (ValueError, RecursionError) as error:
             raise FieldError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
-        return _target(_completed(schema.obj("", found)))
+        return _target(_completed(file_schema.obj("", found)))
     except FieldError as error:
         where = f"{error.field}: " if error.field else ""
         raise OptionError(f"target '{printable(said)}': {printable(f'{where}{error.reason}')}") from error
@@ -141,9 +141,9 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a file with those of the target that it extends; all that a target needs is there. What it
     ``extends`` is then a list.
     """
-    schema.fields("", facts, _FIELDS)
+    file_schema.fields("", facts, _FIELDS)
     if "extends" in facts:
-        base = schema.text("extends", facts["extends"])
+        base = file_schema.text("extends", facts["extends"])
         base = ALIASES.get(base, base)
         if base not in KNOWN:
             raise FieldError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
@@ -151,7 +151,7 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
         line = [base, *extended.get("extends", ())]
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
     told = {name: fact for name, fact in facts.items() if fact is not None or name not in _NULLABLE}
-    return schema.fields("", told, _FIELDS, _NEEDED)
+    return file_schema.fields("", told, _FIELDS, _NEEDED)
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -199,13 +199,13 @@ def _seconds(field: str, value: Any) -> float:
 def _costs(field: str, value: Any) -> dict[tuple[Motion, int], Cost]:
     """The costs of Transposes by motion and bytes of an element."""
     found: dict[tuple[Motion, int], Cost] = {}
-    for name, sizes in schema.fields(field, value, _MOTIONS, _MOTIONS).items():
-        place = schema.path(field, name)
-        for size, cost in schema.obj(place, sizes).items():
+    for name, sizes in file_schema.fields(field, value, _MOTIONS, _MOTIONS).items():
+        place = file_schema.path(field, name)
+        for size, cost in file_schema.obj(place, sizes).items():
             if size not in map(str, range(1, MOST_BYTES + 1)):
                 said = f"the bytes of an element must be a whole number from 1 to {MOST_BYTES}"
-                raise FieldError(schema.path(place, size), said)
-            found[Motion[name.upper()], int(size)] = _COST(schema.path(place, size), cost)
+                raise FieldError(file_schema.path(place, size), said)
+            found[Motion[name.upper()], int(size)] = _COST(file_schema.path(place, size), cost)
         if not sizes:
             raise FieldError(place, "it has no costs: give those of one element size at least")
     return found
@@ -216,12 +216,12 @@ def _of_operators(item: Reader[T]) -> Reader[dict[str, T]]:
     operators = mapping(item, frozenset({*RULES, "Transpose"}))
 
     def read(field: str, value: Any) -> dict[str, T]:
-        facts = schema.obj(field, value)
+        facts = file_schema.obj(field, value)
         for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
             if operator in facts:
-                raise FieldError(schema.path(field, operator), "no target can do without")
+                raise FieldError(file_schema.path(field, operator), "no target can do without")
         if "Transpose" in facts:
-            schema.fields(schema.path(field, "Transpose"), facts["Transpose"], _MOTIONS)
+            file_schema.fields(file_schema.path(field, "Transpose"), facts["Transpose"], _MOTIONS)
         return operators(field, facts)
 
     return read
@@ -240,19 +240,21 @@ def _by_kind(item: Reader[T]) -> Reader[dict[Key, T]]:
 
 def _classes(field: str, value: Any) -> tuple[Class, ...]:
     given = mapping(_CLASS)(field, value)
-    return tuple(Class(name=schema.text(schema.path(field, name), name), **facts) for name, facts in given.items())
+    return tuple(
+        Class(name=file_schema.text(file_schema.path(field, name), name), **facts) for name, facts in given.items()
+    )
 
 
 def _idioms(field: str, value: Any) -> dict[str, tuple[str, ...]]:
     names: dict[str, list[str]] = {}
     for operator, name in sorted(IDIOMS):
         names.setdefault(operator, []).append(name)
-    facts = schema.fields(field, value, names)
-    return {name: array(choice(names[name]))(schema.path(field, name), each) for name, each in facts.items()}
+    facts = file_schema.fields(field, value, names)
+    return {name: array(choice(names[name]))(file_schema.path(field, name), each) for name, each in facts.items()}
 
 
 def _letters(field: str, value: Any) -> str:
-    said = schema.text(field, value)
+    said = file_schema.text(field, value)
     try:
         letters(said)
     except ValueError as error:
@@ -262,7 +264,7 @@ def _letters(field: str, value: Any) -> str:
 
 def _window(field: str, value: Any) -> tuple[int, ...]:
     """The size of a window, as in ``3x3``."""
-    said = schema.text(field, value)
+    said = file_schema.text(field, value)
     if not re.fullmatch(r"[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}", said):
         raise FieldError(field, f"'{said}' is no size of a window, as 3x3 is one")
     return tuple(map(int, said.split("x")))
@@ -272,19 +274,19 @@ def _match(kernel: Any = (), dtype: Any = (), name: Any = (), **others: Any) -> 
     return Match(kernel, dtype, name, **others)
 
 
-_SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(schema.text, some=True)
+_SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(file_schema.text, some=True)
 _MATCH: Mapping[str, Reader[Any]] = {
     "kernel": array(_window, some=True),
     "dtype": array(choice(_DTYPES), some=True),
     **dict.fromkeys(("name", "after", "before"), _SOME_TEXTS),
-    **dict.fromkeys(("depthwise", "grouped"), schema.flag),
+    **dict.fromkeys(("depthwise", "grouped"), file_schema.flag),
     **dict.fromkeys(("least", "most"), _SIZES),
 }
 _LINE: Mapping[str, Reader[Any]] = {
     "operators": array(choice((ANYTHING, *RULES)), some=True),
     "policy": choice(POLICIES),
     "price": _COUNT,
-    "backend": schema.text,
+    "backend": file_schema.text,
     "match": record(_match, _MATCH),
     **dict.fromkeys(PORTS, _letters),
 }
@@ -302,9 +304,11 @@ def _line(field: str, value: Any) -> Line:
     facts = record(dict[str, Any], _LINE, needed=("operators",))(field, value)
     ports = {name: facts.pop(name) for name in PORTS if name in facts}
     if facts.get("policy") == "follow" and "backend" in facts:
-        raise FieldError(schema.path(field, "backend"), "what follows is in the backend of what it reads: leave it out")
+        raise FieldError(
+            file_schema.path(field, "backend"), "what follows is in the backend of what it reads: leave it out"
+        )
     if "policy" in facts and (ports or "price" in facts):
-        raise FieldError(schema.path(field, "policy"), "a line is either a policy or a form with letters")
+        raise FieldError(file_schema.path(field, "policy"), "a line is either a policy or a form with letters")
     if "policy" not in facts and not ports:
         raise FieldError(field, f"it says neither letters ({', '.join(PORTS)}) nor a policy")
     if "data" in ports:
@@ -319,7 +323,7 @@ def _table(lines: tuple[Line, ...] = (), backends: Mapping[str, Backend] | None 
         if line.backend:
             choice(tuple(known))(f"forms[{number}].backend", line.backend)
     for name, each in known.items():
-        schema.text(f"backends.{name}", name)
+        file_schema.text(f"backends.{name}", name)
         if chooses and each.crossing > DEAREST:
             raise FieldError(f"backends.{name}.crossing", f"where backends are chosen, it is at most {DEAREST}")
     if chooses and not known:
@@ -329,30 +333,30 @@ def _table(lines: tuple[Line, ...] = (), backends: Mapping[str, Backend] | None 
 
 _COST: Reader[Cost] = record(Cost, dict.fromkeys(("fixed", "per_byte", "per_block"), _seconds))
 _CLASS: Reader[dict[str, Any]] = record(
-    dict, {"of": schema.text, **dict.fromkeys(("least", "most"), mapping(whole()))}, needed=("of",)
+    dict, {"of": file_schema.text, **dict.fromkeys(("least", "most"), mapping(whole()))}, needed=("of",)
 )
 _LATENCY = {"transpose": _costs, "reshape": _COST}
 _DYNAMIC = dict.fromkeys(("tensor", "rows"), whole())
-_STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, schema.flag), **dict.fromkeys(COUNTS, _COUNT)}
+_STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, file_schema.flag), **dict.fromkeys(COUNTS, _COUNT)}
 
 _FIELDS: Mapping[str, Reader[Any]] = {
-    "name": schema.text,
-    "runtime": schema.text,
+    "name": file_schema.text,
+    "runtime": file_schema.text,
     "extends": lambda _, bases: bases,
     "domains": array(choice(DOMAINS)),
     "storage": record(Storage, _STORAGE),
     "idioms": _idioms,
     "dynamic": record(Dynamic, _DYNAMIC, needed=_DYNAMIC),
-    "qoperator": schema.flag,
+    "qoperator": file_schema.flag,
     "hidden": _by_kind(_COUNT),
-    "unsupported": _of_operators(array(schema.text)),
-    "kernels": _by_kind(schema.flag),
+    "unsupported": _of_operators(array(file_schema.text)),
+    "kernels": _by_kind(file_schema.flag),
     "classes": _of_operators(_classes),
     "extra": _by_kind(_seconds),
     "latency": record(Latency, _LATENCY, needed=_LATENCY),
     "forms": _lines,
     "backends": mapping(record(Backend, {"crossing": _COUNT})),
-    "choose": schema.flag,
+    "choose": file_schema.flag,
 }
 _NEEDED = ("name", "hidden", "unsupported", "kernels", "classes", "extra")
 _NULLABLE = (*_NEEDED, "latency", "dynamic")

@@ -16,8 +16,8 @@ from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target
-from layoutsolve.solver.strategies.heuristics import propagate, transpose
-from layoutsolve.solver.strategies.staged import solve_graph
+from layoutsolve.solver.strategies.baselines import propagate, transpose
+from layoutsolve.solver.strategies.default import solve_graph
 
 
 def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
@@ -29,7 +29,7 @@ def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assig
 
 def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
     """Likewise."""
-    from layoutsolve.solver.strategies.push import push
+    from layoutsolve.solver.strategies.push_down import push
 
     return push(graph, boundary, goal, limit)
 

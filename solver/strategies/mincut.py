@@ -22,15 +22,15 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.components import Component, Domains, components, open_rows, uneven, varying
+from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.charged import STATED
-from layoutsolve.solver.strategies.staged import grouped, proven
+from layoutsolve.solver.strategies.default import grouped, proven
+from layoutsolve.solver.strategies.exact_moves import STATED
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 

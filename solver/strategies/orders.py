@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.components import uneven
+from layoutsolve.solver.search.decomposition import uneven
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
-from layoutsolve.solver.strategies.charged import STATED, wider
-from layoutsolve.solver.strategies.some_atoms import SomeAtoms
+from layoutsolve.solver.strategies.exact_moves import STATED, wider
+from layoutsolve.solver.strategies.projection_bound import SomeAtoms
 
 NARROW = 0.8
 """The most of what is left of a limit that choosing among few candidates may use."""

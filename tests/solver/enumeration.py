@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from layoutsolve.solver.search.components import Component, Domains
+from layoutsolve.solver.search.decomposition import Component, Domains
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem

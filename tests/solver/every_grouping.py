@@ -15,12 +15,12 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 from ortools.sat.python import cp_model
 
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.statement.alternatives import Alternatives, Mode
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.entry import Entry
+from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers
-from layoutsolve.solver.statement.placements import Placements
+from layoutsolve.solver.statement.placed_rows import Placements
+from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row

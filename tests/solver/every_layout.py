@@ -20,7 +20,7 @@ from ortools.sat.python import cp_model
 
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.entry import Entry
+from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement

@@ -20,8 +20,8 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.search import formulation
-from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.components import components, price_of_component
+from layoutsolve.solver.search.component_search import solve_component
+from layoutsolve.solver.search.decomposition import components, price_of_component
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.strategies import orders

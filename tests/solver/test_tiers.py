@@ -11,12 +11,12 @@ import pytest
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component
-from layoutsolve.solver.search import relaxed as relaxation
+from layoutsolve.solver.search import component_search
+from layoutsolve.solver.search import lp_relaxation as relaxation
 from layoutsolve.solver.statement.statement import Statement
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, random_graph
-from tests.solver.statement.test_copies import two_orders
+from tests.solver.statement.test_duplicated_initializers import two_orders
 from tests.solver.test_optimality import BruteForce, conflicting_grid
 
 
@@ -43,7 +43,7 @@ def claims(found: Assignment, least: Sequence[int]) -> Counter[str]:
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-nodes"])
 def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all that it may take, and with little; with the relaxation's bounds, and by CP-SAT alone."""
-    monkeypatch.setattr(component, "eliminated", lambda *given: None)
+    monkeypatch.setattr(component_search, "eliminated", lambda *given: None)
     if not relaxed:
         monkeypatch.setattr(relaxation, "relaxed", lambda *_: None)
     force, counts = BruteForce(), Counter[str]()
@@ -61,7 +61,7 @@ def test_the_first_tier_is_proven_before_the_others(monkeypatch: pytest.MonkeyPa
     """Where operators cannot be eliminated, a search that work ends proves more
     and more of them, the first one first.
     """
-    monkeypatch.setattr(component, "eliminated", lambda *given: None)
+    monkeypatch.setattr(component_search, "eliminated", lambda *given: None)
     graph, seen = conflicting_grid(3, 1), set[tuple[str, str]]()
     for objective in ("min-executed", "min-transpose"):
         best = assign(graph, objective=objective)

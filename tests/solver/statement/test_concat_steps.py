@@ -14,7 +14,7 @@ from layoutsolve.graph import Graph, Quant, symbol
 from layoutsolve.solver import STRATEGIES, Boundary, Goal, assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.concat_steps import in_steps, joined
-from layoutsolve.solver.strategies.staged import solve_graph
+from layoutsolve.solver.strategies.default import solve_graph
 from tests.graphs import GraphBuilder, feeds, run
 from tests.networks import Network
 

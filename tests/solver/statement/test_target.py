@@ -15,7 +15,7 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
-from layoutsolve.solver.statement.kinds import Class, entry
+from layoutsolve.solver.statement.kernel_kinds import Class, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.components import components, open_rows, price_of_component
+from layoutsolve.solver.search.component_search import solve_component
+from layoutsolve.solver.search.decomposition import components, open_rows, price_of_component
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import staged as solving
+from layoutsolve.solver.strategies import default as solving
 from layoutsolve.solver.strategies.mincut import cut
 from layoutsolve.solver.theory.row import Price, Row
 from tests.graphs import GraphBuilder
@@ -237,7 +237,7 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
             continue
         with monkeypatch.context() as patch:
             if fault == "unproven":
-                patch.setattr("layoutsolve.solver.strategies.staged.solve", unproven)
+                patch.setattr("layoutsolve.solver.strategies.default.solve", unproven)
             else:
                 patch.setattr(Statement, "orders", left_out)
             doubted = assign(graph, strategy="mincut", objective="min-transpose")

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 import numpy as np
 import pytest
 
-from layoutsolve.solver.search.near import near
+from layoutsolve.solver.search.reshape_counts import near
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.move import alone, hindered, move
 

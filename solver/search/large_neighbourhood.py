@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.components import Component, price_of_component
-from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search.bucket_elimination import eliminated
+from layoutsolve.solver.search.decomposition import Component, price_of_component
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search import component as solving
-from layoutsolve.solver.search import elimination, formulation
-from layoutsolve.solver.search.components import Component, Domains, components, price_of_component
-from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search import bucket_elimination, formulation
+from layoutsolve.solver.search import component_search as solving
+from layoutsolve.solver.search.bucket_elimination import eliminated
+from layoutsolve.solver.search.decomposition import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -90,7 +90,7 @@ def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
             huge = tuple(replace(each, bytes=size + number) for number, each in enumerate(problem.variables))
             refused += eliminated(replace(problem, variables=huge), *given[1:], unlimited()) is None
         with monkeypatch.context() as small:
-            small.setattr(elimination, "LARGEST", 1)
+            small.setattr(bucket_elimination, "LARGEST", 1)
             assert eliminated(*given, unlimited()) is None
     assert refused > 40
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search import nearby
-from layoutsolve.solver.search.components import components, open_rows, price_of_component
-from layoutsolve.solver.search.nearby import improved_together
+from layoutsolve.solver.search import large_neighbourhood
+from layoutsolve.solver.search.decomposition import components, open_rows, price_of_component
+from layoutsolve.solver.search.large_neighbourhood import improved_together
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement
@@ -47,7 +47,7 @@ def test_without_work_nothing_changes() -> None:
 
 def test_all_at_once_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where as many are chosen anew as there are, what is left is what the search proves."""
-    monkeypatch.setattr(nearby, "TOGETHER", (2**62,))
+    monkeypatch.setattr(large_neighbourhood, "TOGETHER", (2**62,))
     problem = Statement(conflicting_grid(2, 2)).orders()
     found = solve(problem, TIERS)
     assert found.optimal

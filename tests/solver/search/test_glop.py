@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from layoutsolve.solver.search.linear import Linear, Optimum
+from layoutsolve.solver.search.glop import Linear, Optimum
 
 Row = tuple[list[tuple[int, float]], float, float]
 

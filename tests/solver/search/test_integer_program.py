@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.search import component as component_search
-from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.components import Component, Domains, components, price_of_component
+from layoutsolve.solver.search import component_search as component_search
+from layoutsolve.solver.search.component_search import solve_component
+from layoutsolve.solver.search.decomposition import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.program import FIELDS, UNIT, Program, multiplied
-from layoutsolve.solver.search.relaxed import relaxed
+from layoutsolve.solver.search.integer_program import FIELDS, UNIT, Program, multiplied
+from layoutsolve.solver.search.lp_relaxation import relaxed
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement

@@ -1,9 +1,9 @@
 """Solving one component.
 
-Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.elimination`), for which nothing
-has to be loaded. Else, tier by tier, the linear relaxation gives a bound, rows are read off it, and its multipliers
-strike out what no solution at that bound has. Where no rows meet the bound, operators are eliminated among what is
-left, or CP-SAT minimises the tier.
+Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.bucket_elimination`), for which
+nothing has to be loaded. Else, tier by tier, the LP relaxation gives a bound, rows are read off it, and its dual values
+strike out what no solution at that bound has (reduced-cost fixing). Where no rows meet the bound, operators are
+eliminated among what is left, or CP-SAT minimises the tier.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.components import Component, price_of_component
-from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search.bucket_elimination import eliminated
+from layoutsolve.solver.search.decomposition import Component, price_of_component
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.nearby import improved_together
-from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
+from layoutsolve.solver.search.integer_program import Multipliers, Program, Tier, limited, multiplied
+from layoutsolve.solver.search.large_neighbourhood import improved_together
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 if TYPE_CHECKING:
-    from layoutsolve.solver.search.relaxed import Relaxed
+    from layoutsolve.solver.search.lp_relaxation import Relaxed
 
 NEARBY = 0.25
 """The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
@@ -148,7 +148,7 @@ class _Search:
 
     def _relaxed(self, program: Program, tier: Tier) -> Multipliers | None:
         """What the relaxation of a tier proves, if there is time for it; the best rows may be read off it."""
-        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
+        from layoutsolve.solver.search.lp_relaxation import relaxed  # with what solves linear programs
 
         found = relaxed(program, tier, self.limit)
         if found is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.near import by_order, near
+from layoutsolve.solver.search.reshape_counts import by_order, near
 from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order

@@ -7,9 +7,9 @@ from enum import Enum
 from functools import partial
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.arrangements import Arrangements
-from layoutsolve.solver.statement.entry import Relation
-from layoutsolve.solver.statement.placements import Placements
+from layoutsolve.solver.statement.arranged_rows import Arrangements
+from layoutsolve.solver.statement.network import Relation
+from layoutsolve.solver.statement.placed_rows import Placements
 from layoutsolve.solver.theory.layout import Group, Layout, finest
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import FREE, Price, Row

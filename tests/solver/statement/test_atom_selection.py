@@ -11,8 +11,8 @@ import pytest
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import solve
+from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
-from layoutsolve.solver.statement.projection import unseen
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.kind import Along, Among, Runs, possible
 from layoutsolve.solver.theory.layout import Order, order

@@ -1,7 +1,7 @@
 """What is known of the orders of some atoms, where those of all are too many.
 
 A problem in which layouts leave some atoms out has few orders, and its least price is a lower bound
-(:mod:`layoutsolve.solver.statement.projection`).
+(:mod:`layoutsolve.solver.statement.atom_selection`).
 """
 
 from __future__ import annotations

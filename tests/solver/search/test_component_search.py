@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component, relaxed
+from layoutsolve.solver.search import component_search, lp_relaxation
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
 from layoutsolve.solver.statement.statement import Statement
@@ -48,8 +48,8 @@ def test_rows_of_other_problems_are_a_start() -> None:
 
 
 def test_no_relaxation_is_solved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(component, "eliminated", lambda *given: None)
-    asked, found = counted(monkeypatch, relaxed, "relaxed"), 0
+    monkeypatch.setattr(component_search, "eliminated", lambda *given: None)
+    asked, found = counted(monkeypatch, lp_relaxation, "relaxed"), 0
     for graph in family():
         solve(Statement(graph, goal=Goal(OBJECTIVE)).orders(), TIERS, Limit(1_000_000))
         given = [each[:2] for each in asked]

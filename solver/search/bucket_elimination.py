@@ -6,7 +6,7 @@ become depends on how many operators lie between those that are eliminated and t
 nothing is done. All tiers are one number, in which each counts more than all that come after it.
 
 Where groupings count as well, a table is over all readers of a variable at once, as what one of them wants is Reshaped
-from what another one has been given (:mod:`layoutsolve.solver.search.tables`).
+from what another one has been given (:mod:`layoutsolve.solver.search.cost_tables`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.components import Component
-from layoutsolve.solver.search.tables import Array, Costs, Scope, Stated, in_one
+from layoutsolve.solver.search.cost_tables import Array, Costs, Scope, Stated, in_one
+from layoutsolve.solver.search.decomposition import Component
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 

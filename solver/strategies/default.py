@@ -8,17 +8,17 @@ from dataclasses import replace
 from layoutsolve.graph import Graph
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.concat_step_ties import settled
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.copies import shared_rows
-from layoutsolve.solver.statement.entry import Orders
+from layoutsolve.solver.statement.duplicated_initializers import shared_rows
+from layoutsolve.solver.statement.network import Orders
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked, without_groupings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.charged import STATED
-from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
+from layoutsolve.solver.strategies.baselines import in_source_order, propagate, transpose
+from layoutsolve.solver.strategies.exact_moves import STATED
 from layoutsolve.solver.strategies.orders import cheapest_orders
 
 SEARCHED, ORDERS = 0.8, 0.8
@@ -96,7 +96,7 @@ def _may_be(other: Assignment, found: Assignment) -> bool:
 
 
 def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
-    from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
+    from layoutsolve.solver.strategies.push_down import push  # what most graphs do not come to
 
     return push(graph, boundary, goal, limit)
 

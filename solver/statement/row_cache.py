@@ -7,7 +7,7 @@ from dataclasses import field
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.alternatives import Alternatives
+from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
 

@@ -10,8 +10,8 @@ from math import inf
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.linear import Linear
-from layoutsolve.solver.search.program import Program, Tier
+from layoutsolve.solver.search.glop import Linear
+from layoutsolve.solver.search.integer_program import Program, Tier
 
 AT_ONCE = 400
 """The variables and rows that one step of the simplex algorithm handles in a unit of work."""

@@ -17,7 +17,7 @@ from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import orders, some_atoms
+from layoutsolve.solver.strategies import orders, projection_bound
 from layoutsolve.solver.strategies.orders import cheapest_orders
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
@@ -34,7 +34,7 @@ def with_few(monkeypatch: pytest.MonkeyPatch, most: int, large: int = orders.LAR
     monkeypatch.setattr(orders, "FEW", most)
     monkeypatch.setattr(orders, "CANDIDATES", most)
     monkeypatch.setattr(orders, "LARGE", large)
-    monkeypatch.setattr(some_atoms, "ATOMS", 1)
+    monkeypatch.setattr(projection_bound, "ATOMS", 1)
 
 
 @cache

@@ -30,7 +30,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.heuristics import assigned, source_row
+from layoutsolve.solver.strategies.baselines import assigned, source_row
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Row
 
