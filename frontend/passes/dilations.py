@@ -90,7 +90,10 @@ def recognise(graph: Graph) -> Graph:
             continue
         names |= {found.blocks.name: found.image.name, **found.joined}
         for name, axes in found.axes.items():
-            values[name] = replace(values[name], shape=found.whole(values[name].shape, axes))
+            if name not in names:  # what is verified by its name has the numbers of blocks
+                names[name] = unlike(f"{name}/image", values)
+                sizes = found.whole(values[name].shape, axes)
+                values[names[name]] = replace(values[name], name=names[name], shape=sizes)
         for number, attributes in found.convolutions.items():
             nodes[number] = replace(nodes[number], attributes=attributes)
         for number, entries in found.entries.items():
