@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-WORK, WORK_EACH = 10_000_000, 6_000
+WORK, WORK_EACH = 14_000_000, 4_000
 """The work that a search may do: so much whatever the graph, and so much for each of its nodes."""
 
 LOOK = 2_000
