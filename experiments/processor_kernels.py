@@ -46,8 +46,7 @@ class _Model:
 
     def weights(self, dtype: str, *shape: int, most: int = 127) -> str:
         """Add weights over the whole range of a type, or up to a number."""
-        zero = 128 if dtype == "uint8" else 0
-        return self.constant("w", self.random.integers(-most, most + 1, shape) + zero, dtype)
+        return self.constant("w", self.random.integers(-most, most + 1, shape) + _middle(dtype), dtype)
 
     def steps(self, prefix: str, scale: float, zero: int, dtype: str) -> list[str]:
         """Add a scale and a zero."""
@@ -68,6 +67,11 @@ class _Model:
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+def _middle(dtype: str) -> int:
+    """The zero point of what has as many numbers above it as below."""
+    return 128 if dtype == "uint8" else 0
+
+
 def _result(node: onnx.NodeProto, dtype: str) -> int:
     if node.op_type in ("MatMulInteger", "ConvInteger"):
         return int(TensorProto.INT32)
@@ -81,7 +85,7 @@ def _products() -> Iterator[Made]:
     signs = [(x, w, 127) for x in ("uint8", "int8") for w in ("uint8", "int8")]
     for x, w, most in [*signs, ("uint8", "int8", _SAFE)]:
         title = f"{x} by {w}{' up to 63' if most == _SAFE else ''}"
-        zero = 128 if x == "uint8" else 0
+        zero = _middle(x)
         m = _Model()
         m.node("MatMulInteger", ["x", m.weights(w, _TERMS, _RESULTS, most=most)])
         yield f"MatMulInteger {title}", m.made(x, _ROWS, _TERMS)
@@ -91,12 +95,12 @@ def _products() -> Iterator[Made]:
             given = ["x", *m.steps("x", 0.02, zero, x), m.weights(w, _TERMS, _RESULTS, most=most)]
             m.node(
                 "QLinearMatMul",
-                [*given, *m.steps("w", 0.01, 128 if w == "uint8" else 0, w), *m.steps("y", 0.5, zero, x)],
+                [*given, *m.steps("w", 0.01, _middle(w), w), *m.steps("y", 0.5, zero, x)],
             )
             yield f"QLinearMatMul {title}", m.made(x, _ROWS, _TERMS)
             m = _Model()
             given = ["x", *m.steps("x", 0.02, zero, x), m.weights(w, _TERMS, _RESULTS, most=most)]
-            given += [*m.steps("w", 0.01, 128 if w == "uint8" else 0, w), "", *m.steps("y", 0.5, zero, x)]
+            given += [*m.steps("w", 0.01, _middle(w), w), "", *m.steps("y", 0.5, zero, x)]
             m.node("QGemm", given, domain="com.microsoft")
             yield f"QGemm {title}", m.made(x, _ROWS, _TERMS)
         yield f"Conv QDQ {title}", _quantised_convolution(x, w, most)
@@ -104,9 +108,9 @@ def _products() -> Iterator[Made]:
 
 def _convolution(x: str, w: str, most: int) -> onnx.ModelProto:
     m = _Model()
-    zero = 128 if x == "uint8" else 0
+    zero = _middle(x)
     given = ["x", *m.steps("x", 0.02, zero, x), m.weights(w, _RESULTS, _CHANNELS, 3, 3, most=most)]
-    m.node("QLinearConv", [*given, *m.steps("w", 0.01, 128 if w == "uint8" else 0, w), *m.steps("y", 0.5, zero, x)])
+    m.node("QLinearConv", [*given, *m.steps("w", 0.01, _middle(w), w), *m.steps("y", 0.5, zero, x)])
     return m.made(x, 1, _CHANNELS, _SIDE, _SIDE)
 
 
@@ -114,13 +118,13 @@ def _quantised_convolution(x: str, w: str, most: int, quantised: str | None = No
     """A Conv between DequantizeLinear and QuantizeLinear of ``x``, or of other integers."""
     m = _Model()
     inner, real = quantised or x, "x"
-    zero = 128 if inner == "uint8" else 0
+    zero = _middle(inner)
     first, last = m.steps("x", 0.02 if quantised is None else 1e-4, zero, inner), m.steps("y", 0.5, zero, inner)
     if quantised is not None:
         real = m.node("QuantizeLinear", ["x", *first], "q")
     data = m.node("DequantizeLinear", [real, *first], "xr")
     weights = m.weights(w, _RESULTS, _CHANNELS, 3, 3, most=most)
-    m.node("DequantizeLinear", [weights, *m.steps("w", 0.01, 128 if w == "uint8" else 0, w)], "wr")
+    m.node("DequantizeLinear", [weights, *m.steps("w", 0.01, _middle(w), w)], "wr")
     stored = m.node("QuantizeLinear", [m.node("Conv", [data, "wr"], "c"), *last], "y" if quantised is None else "s")
     if quantised is not None:
         m.node("DequantizeLinear", [stored, *last])
@@ -165,9 +169,7 @@ def _own() -> Iterator[Made]:
     for w in ("uint8", "int8"):
         m = _Model()
         given = ["x", m.weights(w, _TERMS, _RESULTS, most=_SAFE), m.constant("ws", 0.01, "float32")]
-        m.node(
-            "DynamicQuantizeMatMul", [*given, m.constant("wz", 128 if w == "uint8" else 0, w)], domain="com.microsoft"
-        )
+        m.node("DynamicQuantizeMatMul", [*given, m.constant("wz", _middle(w), w)], domain="com.microsoft")
         yield f"DynamicQuantizeMatMul by {w}", m.made("float32", _ROWS, _TERMS)
 
 

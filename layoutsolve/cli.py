@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from layoutsolve import collector, console, files, parser
 from layoutsolve.errors import (
@@ -461,11 +461,3 @@ def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Ce
     certificate = certify(source, conversion, target)
     table = conversion.assignment.goal.target
     return certificate, check(certificate, source, conversion.content(target), certificate.data, target, table)
-
-
-def _give_up(stream: TextIO) -> None:
-    """Let what could not be written go nowhere, lest it is tried again when the program ends."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)

@@ -280,9 +280,7 @@ def _target(output: Output) -> _Target:
         raise OutputError(f"'{printable(given)}' is no name of a file: {error}") from error
     if given.endswith(os.sep) or (present is not None and stat.S_ISDIR(present.st_mode)):
         raise OutputError(f"cannot write '{printable(given)}': it is a directory; name a file for the {output.what}")
-    if present is not None and (
-        given == STANDARD_OUTPUT or not stat.S_ISREG(present.st_mode) or is_standard_output(given)
-    ):
+    if present is not None and (not stat.S_ISREG(present.st_mode) or is_standard_output(given)):
         return _Target(output, path, present, through=True)
     path = path.resolve()
     path.parent.stat()

@@ -252,14 +252,12 @@ def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT)
     """A file in LiteRT."""
     source = Path(file).read_bytes()
     ports = litert.describe(source).inputs
-    dynamic, own = (
-        any(size < 0 for port in ports for size in port.signature[1:]),
-        clock_of(threads) is time.process_time,
-    )
+    dynamic = any(size < 0 for port in ports for size in port.signature[1:])
+    processor = clock_of(threads) is time.process_time
     for size in SIZES if dynamic else SIZES[:1]:
         inputs = _inputs(ports, size)
         try:
-            spent = litert.hold(source, inputs, threads=threads, delegate=delegate, processor=own)
+            spent = litert.hold(source, inputs, threads=threads, delegate=delegate, processor=processor)
         except VerifyError:
             if not dynamic or size == SIZES[-1]:
                 raise

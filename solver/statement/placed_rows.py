@@ -38,6 +38,7 @@ class Placements:
 
     def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
         self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
+        self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
         self.waiting: dict[Choice, tuple[Layout, ...]] = {}
         self.last: list[Choice] = []
         self.slots: dict[str, list[Slot]] = {}
@@ -88,17 +89,23 @@ class Placements:
         rows = [self._row(choice) for choice in found if choice in self.waiting]
         for choice in found:
             self.waiting.pop(choice, None)
-        if self.source in self.waiting and any(self._turns(port, each) for each in readings):
+        if self.turned and self.source in self.waiting and any(self._turns(port, each) for each in readings):
             rows.append(self._row(self.source))
             del self.waiting[self.source]
         return rows
 
+    def _turned(self, port: int) -> list[str]:
+        """The labels of a port that are turned, in the form's sequence; none where that is the usual one."""
+        there = self.form.turned & {label for label, _ in self.ports[port].atoms}
+        turned = [label for place in self.form.places[port] for label in place if label in there]
+        return turned if turned != sorted(turned) else []
+
     def _turns(self, port: int, reading: Arrangement) -> bool:
-        """Whether a reading has the labels that are turned in the form's sequence, and that is not the usual one."""
-        turned = self.form.turned & {label for label, _ in self.ports[port].atoms}
-        wanted = [label for place in self.form.places[port] for label in place if label in turned]
-        shown = dict.fromkeys(label for label, _ in chain.from_iterable(reading) if label in turned)
-        return wanted != sorted(wanted) and wanted == [*shown]
+        """Whether a reading has the labels that are turned in the form's sequence."""
+        turned = self.turned[port]
+        return bool(turned) and turned == [
+            *dict.fromkeys(label for label, _ in chain.from_iterable(reading) if label in turned)
+        ]
 
     def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
         """Combine what is new in a layout with all that is known of the rest."""

@@ -114,19 +114,22 @@ class LayoutProblem:
         all variables that are alike.
         """
         moved = self.variables[variable]
-        if not self.charges(variable) and order(source) != order(target):
-            return self.target.least_price(moved, self.timed)
+        least = not self.charges(variable) and order(source) != order(target)
         if not self.timed:
-            return self.target.move_price(moved, source, target)
+            return self.target.least_price(moved) if least else self.target.move_price(moved, source, target)
         known = self._prices.setdefault((moved.sizes, moved.bytes, moved.turns), {})
-        found = known.get((source, target))
-        if found is None:
-            found = known[source, target] = self.target.move_price(moved, source, target, timed=True)
-        return found
+        key = None if least else (source, target)
+        if key not in known:
+            known[key] = (
+                self.target.least_price(moved, timed=True)
+                if least
+                else self.target.move_price(moved, source, target, timed=True)
+            )
+        return known[key]
 
     @cached_property
-    def _prices(self) -> dict[Hashable, dict[tuple[Layout, Layout], Price]]:
-        """Those of moves with their time, where they were asked for."""
+    def _prices(self) -> dict[Hashable, dict[tuple[Layout, Layout] | None, Price]]:
+        """Those of moves with their time, where they were asked for; under None the least of any."""
         return {}
 
     def moves_to(self, variable: int, target: Layout) -> Mapping[Price, Sequence[Layout]]:
