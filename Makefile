@@ -1,4 +1,4 @@
-.PHONY: help install check test runtimes lint types imports operators site
+.PHONY: help install check test runtimes lint tree types imports operators site
 
 PYTHON ?= .venv/bin/python
 
@@ -13,11 +13,15 @@ check: lint types imports test  ## Everything that has to be green
 lint:  ## Style and format
 	$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
 
-types:  ## Strict type checking
-	$(PYTHON) -m mypy
+tree:  # The package as it is installed, in one folder: type checkers and import linters know no package-dir
+	rm -rf build/tree && mkdir -p build/tree && cp -Rp layoutsolve build/tree/
+	cp -Rp solver frontend emit build/tree/layoutsolve/
 
-imports:  ## The direction of imports between rooms
-	$(dir $(PYTHON))lint-imports
+types: tree  ## Strict type checking
+	cd build/tree && $(abspath $(PYTHON)) -m mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
+
+imports: tree  ## The direction of imports between rooms
+	cd build/tree && $(abspath $(dir $(PYTHON)))/lint-imports ../../pyproject.toml
 
 test:  ## All tests
 	$(PYTHON) -m pytest -n auto

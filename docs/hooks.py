@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 _ROLE = re.compile(r":[a-z]+:<code>~?([\w.]+)</code>")
 _ID = re.compile(r'id="(layoutsolve\.[\w.]+)"')
+
+
+def on_startup(**_: Any) -> None:
+    """The package in one folder, as it is installed: the reference is read from there."""
+    root = Path(__file__).parents[1]
+    tree = root / "build" / "site" / "layoutsolve"
+    shutil.rmtree(tree, ignore_errors=True)
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "layoutsolve", tree, ignore=skipped)
+    for stage in ("frontend", "solver", "emit"):
+        shutil.copytree(root / stage, tree / stage, ignore=skipped)
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -1,11 +1,11 @@
 """From a reference graph and an assignment of layouts to an ONNX model. The only room that knows ONNX's file format."""
 
 from layoutsolve.emit.apply import Stored, apply, located, meant, stored
-from layoutsolve.emit.encoding import pieces
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.serialise import serialise
+from layoutsolve.emit.streamed_proto import pieces
 from layoutsolve.emit.writer import Kernels
-from layoutsolve.scopes import nodes_of
+from layoutsolve.proto.scopes import nodes_of
 
 __all__ = [
     "LIMIT",

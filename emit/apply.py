@@ -12,12 +12,12 @@ from itertools import count
 
 import numpy as np
 
-from layoutsolve.budget import Budget
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit import views
 from layoutsolve.emit.constants import Constants
-from layoutsolve.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
-from layoutsolve.names import Names, short
-from layoutsolve.records import dataclass
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
+from layoutsolve.ir.names import Names, short
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.concat_steps import joined
 from layoutsolve.solver.statement.price import deliver

@@ -12,16 +12,24 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from layoutsolve import ranks
-from layoutsolve.definitions import REMEDY as BROKEN
-from layoutsolve.definitions import bring_back, definition, set_aside, versions
+from layoutsolve.base.wording import native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
-from layoutsolve.graph import PLAN, Origin
-from layoutsolve.kernels import missing_kernel
-from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, inferred
-from layoutsolve.scopes import graphs_of, nodes_of
-from layoutsolve.wording import native_words, printable
+from layoutsolve.ir.graph import PLAN, Origin
+from layoutsolve.proto import rank_bounds
+from layoutsolve.proto.messages import (
+    REFUSALS,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    inferred,
+)
+from layoutsolve.proto.operator_schemas import REMEDY as BROKEN
+from layoutsolve.proto.operator_schemas import bring_back, definition, set_aside, versions
+from layoutsolve.proto.ort_kernels import missing_kernel
+from layoutsolve.proto.scopes import graphs_of, nodes_of
 
 _SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""
@@ -54,11 +62,11 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     made = _outline(model)
     try:
-        outline = inferred((ranks.checked(made) if given else made).SerializeToString(), follow)
+        outline = inferred((rank_bounds.checked(made) if given else made).SerializeToString(), follow)
     except REFUSALS as error:
         raise _refusal(error, made, origins, given) from error
     bring_back(outline)
-    ranks.bring_back(outline)
+    rank_bounds.bring_back(outline)
     found = outline.graph
     _check_sizes(model.graph, found)
     kernels = {each.name: kernel_of(each) for each in model.functions}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.budget import Budget
-from layoutsolve.graph import Array, Dim, Quant, Shape, Value, memory
-from layoutsolve.names import Names
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Array, Dim, Quant, Shape, Value, memory
+from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.duplicated_initializers import Stored, stored
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape

@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from layoutsolve.graph import Array, Graph, memory
-from layoutsolve.protos import ModelProto, TensorProto
+from layoutsolve.ir.graph import Array, Graph, memory
+from layoutsolve.proto.messages import ModelProto, TensorProto
 
 LIMIT = (1 << 31) - (1 << 27)
 """Bytes of constants beyond which a model has to keep them outside; what is left is for everything else."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from layoutsolve.graph import PLAN, Function, Recast
-from layoutsolve.protos import AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto, attribute
+from layoutsolve.ir.graph import PLAN, Function, Recast
+from layoutsolve.proto.messages import AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto, attribute
 
 _Group = tuple[int, ...]
 

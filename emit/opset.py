@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from layoutsolve.base.wording import brief
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Graph
-from layoutsolve.protos import NEWEST_OPSET, OperatorSetIdProto
-from layoutsolve.wording import brief
+from layoutsolve.ir.graph import Graph
+from layoutsolve.proto.messages import NEWEST_OPSET, OperatorSetIdProto
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""

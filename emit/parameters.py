@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.emit.writer import Writer
-from layoutsolve.graph import Quant
+from layoutsolve.ir.graph import Quant
 
 
 def parameters_of(

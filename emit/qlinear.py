@@ -12,12 +12,12 @@ from dataclasses import field
 
 import numpy as np
 
-from layoutsolve.emit import selecting, slower
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit import selected_weights, slow_int8_kernels
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Kernels, Writer
-from layoutsolve.graph import BYTES, Array, Graph, Node, Value
-from layoutsolve.records import dataclass
-from layoutsolve.saturation import SUMMING
+from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
+from layoutsolve.ir.saturation import SUMMING
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which float32 holds all bits of their products and quotients."""
@@ -53,7 +53,7 @@ def write(writer: Writer, node: Node) -> bool:
         weights = values[node.inputs[1]]
         assert weights.quant is not None
         zero = weights.quant.zero_point.reshape(() if weights.quant.axis is None else -1)
-        selecting.write_both(writer, form.op, inputs, values[name], attributes, form.domain, weights, zero)
+        selected_weights.write_both(writer, form.op, inputs, values[name], attributes, form.domain, weights, zero)
     else:
         writer.node(form.op, inputs, [writer.name(name)], attributes, form.domain)
     return True
@@ -68,13 +68,13 @@ def _is_alike(graph: Graph, node: Node, _: Kernels) -> bool:
 
 def _is_fast_pool(graph: Graph, node: Node, kernels: Kernels) -> bool:
     """Kernels on bytes know no dilations."""
-    given, made = (slower.sizes(graph, name) for name in (node.inputs[0], node.outputs[0]))
-    slow = slower.of_windows(given, made, node.attributes["kernel_shape"])
+    given, made = (slow_int8_kernels.sizes(graph, name) for name in (node.inputs[0], node.outputs[0]))
+    slow = slow_int8_kernels.of_windows(given, made, node.attributes["kernel_shape"])
     return not slow and "dilations" not in node.attributes and _is_alike(graph, node, kernels)
 
 
 def _is_fast_softmax(graph: Graph, node: Node, kernels: Kernels) -> bool:
-    slow = slower.of_rows(slower.sizes(graph, node.inputs[0]), node.attributes.get("axis", -1))
+    slow = slow_int8_kernels.of_rows(slow_int8_kernels.sizes(graph, node.inputs[0]), node.attributes.get("axis", -1))
     return not slow and _is_alike(graph, node, kernels)
 
 

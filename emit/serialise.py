@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from layoutsolve.budget import Budget
-from layoutsolve.emit import quantised, selecting
-from layoutsolve.emit.barriers import guard
+from layoutsolve.emit import qdq, selected_weights
 from layoutsolve.emit.check import check
+from layoutsolve.emit.dynamic_shapes import computed
 from layoutsolve.emit.external import External
 from layoutsolve.emit.functions import functions_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
-from layoutsolve.emit.regions import Regions
-from layoutsolve.emit.sizes import computed
+from layoutsolve.emit.optimization_barriers import guard
+from layoutsolve.emit.subgraphs import Regions
 from layoutsolve.emit.writer import Kernels, Writer
-from layoutsolve.graph import CONTROL, STATE, Graph, Origin
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
-from layoutsolve.scopes import nodes_of
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import CONTROL, STATE, Graph, Origin
+from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
+from layoutsolve.proto.scopes import nodes_of
 
 
 def serialise(
@@ -57,11 +57,11 @@ def _model(writer: Writer, version: int) -> ModelProto:
         if node.op in CONTROL:
             regions.note(node)
         else:
-            quantised.write(writer, node)
+            qdq.write(writer, node)
     writer.origin = None
     regions.close()
     writer.here = None
-    selecting.write(writer)
+    selected_weights.write(writer)
     states = [node for node in graph.nodes if node.op == "State"]
     names = [*graph.inputs, *(node.outputs[0] for node in states)]
     inputs = [writer.info(graph.values[name], writer.name(name)) for name in names]

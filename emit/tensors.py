@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.graph import HALVED, PACKED, Array, unpacked
-from layoutsolve.protos import TYPES, TensorProto
+from layoutsolve.ir.graph import HALVED, PACKED, Array, unpacked
+from layoutsolve.proto.messages import TYPES, TensorProto
 
 _NAMES = {code: name for name, code in TYPES.items()}
 

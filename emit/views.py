@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.graph import CONTROL, Graph, Node, Value, static_elements
-from layoutsolve.names import Names
+from layoutsolve.ir.graph import CONTROL, Graph, Node, Value, static_elements
+from layoutsolve.ir.names import Names
 
 VIEWS = frozenset(("MaxPool", "Reshape", "Transpose"))
 """What gives some of the numbers that it reads, the same ones whether they are stored or what that means."""

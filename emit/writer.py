@@ -10,16 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.emit.ahead import among_floats
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.external import External
+from layoutsolve.emit.runtime_folding import among_floats
 from layoutsolve.emit.tensors import fill, half_of, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
-from layoutsolve.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
-from layoutsolve.names import Names, short
-from layoutsolve.protos import TYPES, AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
-from layoutsolve.records import dataclass
-from layoutsolve.saturation import saturating
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
+from layoutsolve.ir.names import Names, short
+from layoutsolve.ir.saturation import saturating
+from layoutsolve.proto.messages import (
+    TYPES,
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    ValueInfoProto,
+    attribute,
+    port,
+)
 
 _SPREAD, _EQUAL = 1 << 10, 4
 """The most bytes of a constant of which sizes may follow, so that it is one whatever it holds, and how many equal parts

@@ -11,11 +11,11 @@ from typing import Any
 
 import layoutsolve
 from layoutsolve import api
+from layoutsolve.conversion.stages import Stages
 from layoutsolve.frontend import Reading
-from layoutsolve.graph import Graph
+from layoutsolve.io.source import load
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE
-from layoutsolve.source import load
-from layoutsolve.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ import onnx
 from onnx import inliner
 
 from layoutsolve.errors import ConversionError, InternalError
-from layoutsolve.graph import Array
-from layoutsolve.scopes import graphs_of
-from layoutsolve.verification.drawing import smooth
+from layoutsolve.ir.graph import Array
+from layoutsolve.proto.scopes import graphs_of
+from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.runtimes import Level
 
 FIRST, OTHERS = (1, 2, 3), (64, 32, 1, 96, 16, 512, 7, 224)

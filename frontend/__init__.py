@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutsolve.budget import Budget
 from layoutsolve.frontend.onnx.detection import is_model
 from layoutsolve.frontend.passes import (
     affine,
+    attention_masks,
     block_moves,
-    borders,
+    channel_rounding,
     cuts,
     dilations,
-    floats,
-    gates,
+    float_activations,
     groups,
-    infinities,
+    hard_activations,
     layer_norm,
+    pad_absorption,
     pixels,
     recurrent,
     steps,
@@ -24,17 +24,17 @@ from layoutsolve.frontend.passes import (
     unsigned,
     upsampling,
     weights,
-    widths,
 )
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.registry import register
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading import reader
 from layoutsolve.frontend.tflite.reading.model import Model
-from layoutsolve.graph import Graph
-from layoutsolve.source import Folder
+from layoutsolve.io.source import Folder
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph
 
 if TYPE_CHECKING:
     from layoutsolve.frontend.onnx.listing import ListedGraph
@@ -110,17 +110,17 @@ def lowered(
         from layoutsolve.frontend.onnx import lower as onnx
 
         graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
-        graph = layer_norm.recognise(gates.recognise(graph), budget)
+        graph = layer_norm.recognise(hard_activations.recognise(graph), budget)
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
-    graph = infinities.bounded(lower(model, name, reading, check, budget))
-    graph = borders.absorbed(dilations.recognise(graph))
-    graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
+    graph = attention_masks.bounded(lower(model, name, reading, check, budget))
+    graph = pad_absorption.absorbed(dilations.recognise(graph))
+    graph = hard_activations.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     graph = affine.folded(recurrent.recognise(graph, budget))
     if reading.quant == "float":
-        graph = floats.computed(graph, budget)
+        graph = float_activations.computed(graph, budget)
     elif reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
-    graph = cuts.cut(widths.rounded(graph, reading.storage, budget), reading.storage, budget)
+    graph = cuts.cut(channel_rounding.rounded(graph, reading.storage, budget), reading.storage, budget)
     if reading.quant in ("float", "exact"):  # in which no kernel computes on bytes
         return graph
     return _as_stored(graph, reading, budget)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from math import lcm
 
-from layoutsolve.graph import Dim, Size, product, quotient, symbol
-from layoutsolve.records import dataclass
-from layoutsolve.sizes import Formula, Polynomial, Symbols
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Dim, Size, product, quotient, symbol
+from layoutsolve.ir.symbolic_sizes import Formula, Polynomial, Symbols
 
 _ONE = Polynomial.number(1)
 _TERMS = 64

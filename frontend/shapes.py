@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
-from layoutsolve.graph import Dim, Shape, Size, product, quotient
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import Dim, Shape, Size, product, quotient
 
 LAST = (1 << 63) - 1
 """The end of a slice that goes on to the last element."""

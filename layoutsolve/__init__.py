@@ -5,12 +5,22 @@
 >>> conversion.save("model.onnx")  # doctest: +SKIP
 """
 
+import os
+
+if not os.path.isdir(f"{__path__[0]}/solver"):  # noqa: PTH112 (pathlib takes longer to load than all else here)
+    __path__.append(os.path.dirname(__path__[0]))  # noqa: PTH120
+"""In a checkout the three stages lie beside this folder, as the user of the project wants to find them; an installation
+has them within it.
+"""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion, associated_files, compare, convert, verify
-    from layoutsolve.certificate import Certificate
-    from layoutsolve.certifying import certify, check_certificate
-    from layoutsolve.checker import Recheck
+    from layoutsolve.certification.certificate import Certificate
+    from layoutsolve.certification.certify import certify, check_certificate
+    from layoutsolve.certification.checker import Recheck
+    from layoutsolve.conversion.provenance import Provenance, provenance
+    from layoutsolve.conversion.session import Session
     from layoutsolve.errors import (
         BudgetError,
         CertificateError,
@@ -29,15 +39,13 @@ if TYPE_CHECKING:
         UnsupportedError,
         VerifyError,
     )
-    from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
-    from layoutsolve.made import Provenance, provenance
+    from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
-    from layoutsolve.planning.converting import LayoutCall, convert_layout
+    from layoutsolve.planning.layout_conversion import LayoutCall, convert_layout
     from layoutsolve.planning.plan import Plan
     from layoutsolve.planning.planning import convert_by, plan
     from layoutsolve.reporting.report import report
-    from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
     from layoutsolve.verification.verify import Verification
 
@@ -91,18 +99,18 @@ __all__ = [
 
 _HOMES = {
     "api": ("Comparison", "Conversion", "associated_files", "compare", "convert", "verify"),
-    "certificate": ("Certificate",),
-    "certifying": ("certify", "check_certificate"),
-    "checker": ("Recheck",),
-    "explanation": ("Explanation",),
+    "certification.certificate": ("Certificate",),
+    "certification.certify": ("certify", "check_certificate"),
+    "certification.checker": ("Recheck",),
+    "inspection.explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
-    "made": ("Provenance", "provenance"),
+    "conversion.provenance": ("Provenance", "provenance"),
     "measurement.profile": ("Profile",),
-    "planning.converting": ("LayoutCall", "convert_layout"),
+    "planning.layout_conversion": ("LayoutCall", "convert_layout"),
     "planning.plan": ("Plan",),
     "planning.planning": ("convert_by", "plan"),
     "reporting.report": ("report",),
-    "session": ("Session",),
+    "conversion.session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
     "verification.verify": ("Verification",),
 }

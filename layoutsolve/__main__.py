@@ -34,13 +34,13 @@ def main() -> None:
 
 
 def _run() -> int:
-    from layoutsolve import memory
+    from layoutsolve.base import out_of_memory
 
-    memory.check()
-    from layoutsolve import cli, console
+    out_of_memory.check()
+    from layoutsolve.cli import command_line, console
 
     try:
-        code = cli.main()
+        code = command_line.main()
     except SystemExit as end:  # of argparse, which has printed what was asked for
         code = end.code if isinstance(end.code, int) else 0
     return console.finish(code)
@@ -48,13 +48,13 @@ def _run() -> int:
 
 def _lost(error: Exception) -> int:
     """The exit code for what nothing else has told of, when a line has been said that needs nothing to be loaded."""
-    from layoutsolve import memory
+    from layoutsolve.base import out_of_memory
 
     debug = os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
     if debug:
         sys.excepthook(type(error), error, error.__traceback__)
     what = type(error).__name__
-    if memory.is_short(error):
+    if out_of_memory.is_short(error):
         told = f"the memory does not suffice ({what}): give the program more, or convert a smaller model"
     else:
         told = (
@@ -86,15 +86,15 @@ def alone() -> None:
     """Say that the process is this program's own: it loads the less. NumPy gets no threads: to begin and to end them
     takes longer than all that is multiplied here.
     """
-    from layoutsolve import lean
+    from layoutsolve.base import lazy_imports
 
-    lean.own = True
+    lazy_imports.own = True
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _stop(number: int, frame: object) -> None:
     signal.signal(number, signal.SIG_IGN)
-    files = sys.modules.get("layoutsolve.files")
+    files = sys.modules.get("layoutsolve.io.files")
     abandon = getattr(files, "abandon", None)
     try:
         if abandon is not None:
@@ -104,7 +104,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    from layoutsolve.processes import leave_current_folder
+    from layoutsolve.base.processes import leave_current_folder
 
     leave_current_folder()
     main()

@@ -11,36 +11,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from layoutsolve import arguments, collector
-from layoutsolve.budget import Budget
+from layoutsolve.base import gc_pause
+from layoutsolve.base.wording import counted, printable
+from layoutsolve.conversion import arguments
+from layoutsolve.conversion.graph_io import End, ends_of, every_end
+from layoutsolve.conversion.provenance import WRITTEN, Provenance, of_model
+from layoutsolve.conversion.stages import Stages
+from layoutsolve.conversion.translation import content_of, emitted, reference, saved
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
-from layoutsolve.emit.regions import following_of
-from layoutsolve.emit.selecting import running, selects
-from layoutsolve.ends import End, ends_of, every_end
+from layoutsolve.emit.selected_weights import running, selects
+from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import OptionError, OutputError, StrategyError
-from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
-from layoutsolve.graph import Graph, Origin
-from layoutsolve.made import WRITTEN, Provenance, of_model
+from layoutsolve.io.files import Output, is_special, scratch, written
+from layoutsolve.io.source import Content, Mapped, Source, load, unchanged
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.objective import ranked, without_groupings
-from layoutsolve.source import Content, Mapped, Source, load, unchanged
-from layoutsolve.stages import Stages
-from layoutsolve.translation import content_of, emitted, reference, saved
 from layoutsolve.version import VERSION
-from layoutsolve.wording import counted, printable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
-    from layoutsolve.explanation import Explanation
+    from layoutsolve.conversion.session import Session
+    from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
-    from layoutsolve.session import Session
-    from layoutsolve.verification.data import Data
+    from layoutsolve.verification.input_files import Data
     from layoutsolve.verification.verify import Verification
 
 
@@ -166,7 +167,7 @@ class Conversion:
 
     def session(self, *, threads: int = 0) -> Session:
         """The model in ONNX Runtime, to be run as its source was: see :class:`layoutsolve.Session`."""
-        from layoutsolve.session import Session
+        from layoutsolve.conversion.session import Session
 
         if self.external is None:
             return Session(self.content("model.onnx"), threads=threads)
@@ -232,7 +233,7 @@ class Conversion:
         The same model and options give the same text. The problem is the one that is searched first: over orders of
         atoms, where groupings come after them in the objective.
         """
-        from layoutsolve import printing
+        from layoutsolve.inspection import printing
         from layoutsolve.solver.statement.statement import Statement
 
         asked = arguments.choice("stage", stage, printing.STAGES)
@@ -264,7 +265,7 @@ class Conversion:
         That is found by solving again with other choices for the ends, a few times, for ``seconds`` in all, or
         as much work as solving once may take.
         """
-        from layoutsolve.explanation import Explanation
+        from layoutsolve.inspection.explanation import Explanation
         from layoutsolve.solver.explanation.explain import explain
 
         limit = arguments.seconds("seconds", seconds)
@@ -272,7 +273,7 @@ class Conversion:
             return Explanation(explain(self.graph, self.boundary, self.assignment, limit))
 
 
-@collector.paused()
+@gc_pause.paused()
 def convert(
     source: Source,
     *,
@@ -372,7 +373,7 @@ def _no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Convers
     """What is made of a source in ONNX of which some ends are stored otherwise, for fewest Transposes if there are more
     than in the source and one for each of these.
     """
-    from layoutsolve.moves import moves
+    from layoutsolve.proto.data_movement import moves
 
     most = found.graph.moves[0] + len(found.moved_ends)
     made = moves(found.model).transposes
@@ -389,8 +390,8 @@ def _no_worse(
     no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
     where its sums may saturate, but for Transposes that alone read a constant.
     """
-    from layoutsolve.kept import as_it_stands, fold_transposes, say_how, written_before
-    from layoutsolve.moves import Moves, moves
+    from layoutsolve.conversion.passthrough import as_it_stands, fold_transposes, say_how, written_before
+    from layoutsolve.proto.data_movement import Moves, moves
 
     graph, goal, proven = found.graph, found.assignment.goal, found.assignment
     external = External() if found.external is not None else None
@@ -430,7 +431,7 @@ def _no_worse(
 
 def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
     """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
-    from layoutsolve.moves import of_constants
+    from layoutsolve.proto.data_movement import of_constants
 
     own, theirs = (sum(1 for _ in running(model.graph)) for model in (found.model, source))
     no_more = own <= theirs and not found.price.copies
@@ -540,7 +541,7 @@ def verify(
     refuses its model the ``verdict`` says so. Raises :class:`VerifyError` where a runtime is missing, and where data
     do not fit.
     """
-    from layoutsolve.verification.data import read
+    from layoutsolve.verification.input_files import read
 
     asked = arguments.instance("conversion", conversion, Conversion)
     first = arguments.whole("seed", seed, 0)
@@ -583,7 +584,7 @@ def _foreign(conversion: Conversion) -> bool:
 def _run_both(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
-    from layoutsolve.verification import same
+    from layoutsolve.verification import onnx_source
     from layoutsolve.verification.verify import verify as compared
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
@@ -596,7 +597,7 @@ def _run_both(
         outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
         original = bytes(source.data) if source.path is None else Path(source.path)
         known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
-        return same.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
+        return onnx_source.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment
     return compared(
         bytes(source.data),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutsolve.wording import aligned, printable
+from layoutsolve.base.wording import aligned, printable
 
 FAILED, DIFFERENT, UNVERIFIED, INTERNAL, INTERRUPTED = 2, 3, 4, 70, 130
 """Exit codes of the command line, as docs/cli.md lists them."""

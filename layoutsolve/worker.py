@@ -1,4 +1,4 @@
-"""A process that converts one model after the other for :mod:`layoutsolve.many.workers`.
+"""A process that converts one model after the other for :mod:`layoutsolve.batch.workers`.
 
 A request is a line of JSON, the options of the command line; so is the answer: its exit code, what it printed, and what
 it said on standard error. It ends when there are no more. Its argument is a JSON object of the versions that whoever
@@ -23,9 +23,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     alone()
-    from layoutsolve.cli import attempt, run_one
+    from layoutsolve.batch.versions import refusal, versions
+    from layoutsolve.cli.command_line import attempt, run_one
     from layoutsolve.errors import FAILED
-    from layoutsolve.many.versions import refusal, versions
 
     refused = refusal("the process that converts", json.loads(sys.argv[1]), versions())
     for line in sys.stdin.buffer:

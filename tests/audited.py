@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import onnx
 
-from layoutsolve.audit import copied_bytes, recount
+from layoutsolve.certification.audit import copied_bytes, recount
 from layoutsolve.emit import meant, serialise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import Assignment
 
 

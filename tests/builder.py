@@ -12,7 +12,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 TYPES: Mapping[str, int] = {name.lower(): code for name, code in vars(schema.TensorType).items() if name.isupper()}
 """Code of each tensor type by its name: 'float32', 'int8', 'string', ..."""

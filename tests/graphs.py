@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from layoutsolve.emit import serialise
-from layoutsolve.graph import Array, Graph, Node, Quant, Region, Shape, Size, Value, product
+from layoutsolve.ir.graph import Array, Graph, Node, Quant, Region, Shape, Size, Value, product
 
 onnxruntime.set_default_logger_severity(4)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder
 from tests.conformance.cases import fitted
 from tests.random_models import STEPS, Step, Steps, Tensor, UnfitError

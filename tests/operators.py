@@ -14,12 +14,12 @@ from pathlib import Path
 
 from layoutsolve.emit.opset import required_opset
 from layoutsolve.frontend import read
-from layoutsolve.frontend.tflite.lowering.gaps import REFUSED
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
-from layoutsolve.graph import Graph, Node
+from layoutsolve.ir.graph import Graph, Node
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.rule import RULES, Site, known_rule, opaque
 from tests.conformance.cases import Case, Operand, constant, plain, single, written

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 OPSET = 18
 

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from layoutsolve.graph import Array
-from layoutsolve.scopes import captures, graphs_of
+from layoutsolve.ir.graph import Array
+from layoutsolve.proto.scopes import captures, graphs_of
 from tests.random_flow import FIRST, LAST, Inner
 from tests.random_onnx import Writer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Part, Quant
 
 CELLS = ("GRU", "LSTM", "RNN")

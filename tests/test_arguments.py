@@ -16,8 +16,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Certificate, ConversionError, LayoutError, ModelError, OptionError
-from layoutsolve.arguments import Options
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
+from layoutsolve.conversion.arguments import Options
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from tests.builder import Builder
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from layoutsolve.audit import COMPARED, TURNS, Recount, copied_bytes, recount
+from layoutsolve.certification.audit import COMPARED, TURNS, Recount, copied_bytes, recount
 
 checked = settings(max_examples=300, deadline=None, derandomize=True)
 Dims = Sequence[int | str]

@@ -12,9 +12,9 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.budget import GROWTH, SPARE, Budget
 from layoutsolve.errors import BudgetError, OptionError, UnsupportedError
-from layoutsolve.names import LONGEST, Names, short
+from layoutsolve.ir.budget import GROWTH, SPARE, Budget
+from layoutsolve.ir.names import LONGEST, Names, short
 from tests.families import (
     HEAVY,
     LINEAR,

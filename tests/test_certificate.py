@@ -18,12 +18,13 @@ import onnx
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
+from experiments.make.demo import mobilenet
 from layoutsolve import Assignment, Boundary, Certificate, CertificateError, certify, check_certificate
-from layoutsolve.certificate import CertifiedRow, _seal
-from layoutsolve.cli import main
+from layoutsolve.certification.certificate import CertifiedRow, _seal
+from layoutsolve.cli.command_line import main
+from layoutsolve.conversion.translation import content_of, emitted
 from layoutsolve.frontend.tflite.lowering.options import QUANT
-from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.dual_bound import Offers
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
@@ -32,7 +33,6 @@ from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import shipped
 from layoutsolve.solver.strategies import orders, projection_bound
-from layoutsolve.translation import content_of, emitted
 from tests.builder import Builder
 from tests.networks import Network, Quantised
 
@@ -309,7 +309,7 @@ def test_file_with_other_operators(monkeypatch: pytest.MonkeyPatch) -> None:
         data, forged = forged_file(case("small"), change)
         with pytest.raises(CertificateError, match="is not what the recorded rows are written as"):
             check_certificate(source, data, forged)
-        monkeypatch.setattr("layoutsolve.checker.content_of", lambda *_, data=data: data)
+        monkeypatch.setattr("layoutsolve.certification.checker.content_of", lambda *_, data=data: data)
         with pytest.raises(CertificateError, match=message):
             check_certificate(source, data, forged)
         monkeypatch.undo()
@@ -324,7 +324,7 @@ def test_file_with_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
         added.raw_data = largest.raw_data[::-1]
 
     data, forged = forged_file(case("image"), copy)
-    monkeypatch.setattr("layoutsolve.checker.content_of", lambda *_: data)
+    monkeypatch.setattr("layoutsolve.certification.checker.content_of", lambda *_: data)
     with pytest.raises(CertificateError, match="bytes of copied constants, not 0"):
         check_certificate(case("image")[0], data, forged)
 
@@ -444,7 +444,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
         replace(table, domains=frozenset({"com.microsoft"})),
     ):
         assert changed.digest != certificate.table
-        monkeypatch.setattr("layoutsolve.checker.shipped", lambda _, changed=changed: changed)
+        monkeypatch.setattr("layoutsolve.certification.checker.shipped", lambda _, changed=changed: changed)
         with pytest.raises(CertificateError, match="target 'ort-cpu' was measured anew"):
             check_certificate(source, model, certificate)
     monkeypatch.undo()
@@ -688,9 +688,9 @@ def test_checking_needs_no_solver(tmp_path: Path) -> None:
     certificate.save(tmp_path / "a.json")
     code = (
         "import sys; sys.modules['ortools'] = None\n"
-        "from layoutsolve.certificate import Certificate\n"
-        "from layoutsolve.checker import check\n"
-        "from layoutsolve.source import load\n"
+        "from layoutsolve.certification.certificate import Certificate\n"
+        "from layoutsolve.certification.checker import check\n"
+        "from layoutsolve.io.source import load\n"
         "print(check(Certificate.load('a.json'), load('a.tflite'), load('a.onnx').data, None).proven)\n"
         "loaded = [name for name in sys.modules if name.startswith('layoutsolve.')]\n"
         "print([name for name in loaded if '.search' in name or '.strategies' in name or '.prover' in name])\n"

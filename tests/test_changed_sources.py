@@ -13,8 +13,9 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve import ConversionError, ModelError, source
-from layoutsolve.cli import main
+from layoutsolve import ConversionError, ModelError
+from layoutsolve.cli.command_line import main
+from layoutsolve.io import source
 from tests.builder import Builder
 from tests.random_onnx import Writer
 

@@ -16,13 +16,13 @@ import onnx
 import pytest
 
 import layoutsolve.api
-import layoutsolve.source
-from experiments.demo import mobilenet
-from layoutsolve import console, parser
-from layoutsolve.cli import main
-from layoutsolve.emit.selecting import running, selects
-from layoutsolve.printing import STAGES
-from layoutsolve.summary import Done, as_text
+import layoutsolve.io.source
+from experiments.make.demo import mobilenet
+from layoutsolve.cli import console, parser
+from layoutsolve.cli.command_line import main
+from layoutsolve.cli.summary import Done, as_text
+from layoutsolve.emit.selected_weights import running, selects
+from layoutsolve.inspection.printing import STAGES
 from tests.builder import Builder
 from tests.networks import PLANES, Network, Quantised
 
@@ -408,7 +408,7 @@ def test_verification_failure(
     source.write_bytes(small_model())
     original = layoutsolve.api.verify
 
-    def spoil(source: layoutsolve.source.Content, conversion: layoutsolve.Conversion, **chosen: Any) -> object:
+    def spoil(source: layoutsolve.io.source.Content, conversion: layoutsolve.Conversion, **chosen: Any) -> object:
         conversion.model.graph.node[0].op_type = "Neg"
         return original(source, conversion, **chosen)
 
@@ -447,7 +447,7 @@ def test_a_small_model_needs_little(demo: Path) -> None:
 
 def test_the_command_line_is_ready_at_once() -> None:
     """Help and bad options wait for nothing that takes time to import."""
-    assert loaded("layoutsolve.cli", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
+    assert loaded("layoutsolve.cli.command_line", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
 
 
 class _Terminal(io.StringIO):

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import layoutsolve
-from layoutsolve.collector import paused
+from layoutsolve.base.gc_pause import paused
 from tests.random_models import network
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import fitted
 from tests.test_random_models import WAYS, check

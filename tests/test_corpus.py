@@ -19,7 +19,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.emit import serialise
-from layoutsolve.graph import Array, Size
+from layoutsolve.ir.graph import Array, Size
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.audited import audited
@@ -57,7 +57,7 @@ EXACT = 700_000
 """Bytes below which models of bytes are held against LiteRT, bit for bit."""
 
 
-def random_input(value: layoutsolve.graph.Value, random: np.random.Generator, size: int) -> Array:
+def random_input(value: layoutsolve.ir.graph.Value, random: np.random.Generator, size: int) -> Array:
     """Random data, with ``size`` for what the model leaves open, but for the batch."""
     shape = [(size if axis else 1) if isinstance(dim, Size) else dim for axis, dim in enumerate(value.shape)]
     if value.dtype in ("float32", "float16"):

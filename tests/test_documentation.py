@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.demo import features, mobilenet
-from experiments.streaming import spotter
-from layoutsolve import parser
-from layoutsolve.cli import COMMANDS, main
+from experiments.make.demo import features, mobilenet
+from experiments.measure.streaming import spotter
+from layoutsolve.cli import parser
+from layoutsolve.cli.command_line import COMMANDS, main
 from tests.builder import Builder
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^layoutsolve (.*)$", re.MULTILINE)
-RUN = "import sys; from layoutsolve.cli import main; assert main({}) == 0"
+RUN = "import sys; from layoutsolve.cli.command_line import main; assert main({}) == 0"
 
 
 def masks() -> bytes:

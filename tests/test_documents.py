@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
-from layoutsolve import certificate, documents
-from layoutsolve.documents import Document
+from experiments.make.demo import mobilenet
+from layoutsolve.certification import certificate
+from layoutsolve.conversion import json_sidecar
+from layoutsolve.conversion.json_sidecar import Document
 
 KINDS: list[type[Document]] = [layoutsolve.Plan, layoutsolve.Certificate]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
@@ -98,7 +99,7 @@ def test_any_facts(kind: type[Document], tmp_path: Path) -> None:
 @kinds
 def test_large_files(kind: type[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(kind.error, match="more than 4096 bytes"):
-        monkeypatch.setattr(documents, "LARGEST", 4096)
+        monkeypatch.setattr(json_sidecar, "LARGEST", 4096)
         kind.load("/dev/zero")
     monkeypatch.undo()
     for piece in ("[],", "{},", "0,", '"ab",', "1e3,"):

@@ -16,8 +16,8 @@ import pytest
 import layoutsolve
 from layoutsolve import Conversion
 from layoutsolve.errors import StrategyError
-from layoutsolve.graph import Array
-from layoutsolve.verification.distance import distance
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.runtimes import OnnxRuntime, Run
 from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network

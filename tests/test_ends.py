@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 

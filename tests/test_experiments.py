@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from experiments.operatorwise import check_model
-from experiments.zoo import write
+from experiments.compare.operatorwise import check_model
+from experiments.make.zoo import write
 from tests.networks import Network, Quantised
 
 ROOT = Path(__file__).parent.parent
@@ -23,71 +23,81 @@ MODELS = "{models}"
 """Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""
 
 COMMANDS = {
-    "ablation": [MODELS, "--networks", "0", "--only", "elimination"],
-    "agreement": [MODELS, "--samples", "1"],
-    "batch": [MODELS],
-    "certificates": [MODELS, "--every", "3"],
-    "counterexamples": ["3"],
-    "demo": ["{scratch}/demo.tflite"],
-    "exactness": [MODELS, "--only", "network/0000"],
-    "dynamic": ["--rows", "1", "--most", "20000"],
-    "emulated": ["{onnx}", "{scratch}"],
-    "executed": [MODELS, "--only", "network/00000", "--target", "ort-arm"],
-    "figures": ["{scratch}"],
-    "forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
-    "forms": [MODELS, "--small", "--form", "PRelu limits"],
-    "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
-    "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
-    "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
-    "hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],
-    "kernels": ["--to", "{scratch}/kernels.json"],
-    "large": ["{scratch}", "--layers", "2", "--width", "64"],
-    "latency": [],
-    "levels": [MODELS, "--trace"],
-    "loading": [MODELS, "--only", "CONV_2D-int8"],
-    "minima": [MODELS],
-    "onnx_fuzz": ["{onnx}", "--mutants", "4"],
-    "onnx_large": ["{scratch}", "--layers", "2", "--width", "64", "--rounds", "1"],
-    "onnx_models": ["{onnx}", "--time"],
-    "onnx_nodes": ["--only", "transpose_default"],
-    "onnx_round": [MODELS, "--only", "network/00000"],
-    "operatorwise": [MODELS],
-    "ort_web": [MODELS, "--bytes"],
-    "planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
-    "planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
-    "planted_standard": ["--seed", "0", "--count", "6", "--seconds", "60"],
-    "planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
-    "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
-    "portable": [],
-    "processor_kernels": ["--processors"],
-    "processors": [MODELS, "--only", "network/00000", "--processors"],
-    "quantised_forms": [],
-    "quantised_networks": ["--count", "6", "--processors"],
-    "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
-    "reports": ["40"],
-    "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
-    "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
-    "runtime": [MODELS, "--only", "network/00000"],
-    "saturation": [MODELS],
-    "scale": ["50", "100"],
-    "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib", "--plot", "{scratch}/speed.svg"],
-    "startup": [MODELS, "--only", "network/00000", "--rounds", "1"],
-    "strategies": [MODELS],
-    "streaming": [],
-    "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
-    "torch_exports": ["{scratch}"],
-    "tvm_layouts": [MODELS, "--only", "network/00000"],
-    "verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
-    "whole": ["40", "80"],
-    "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
+    "compare.ablation": [MODELS, "--networks", "0", "--only", "elimination"],
+    "compare.agreement": [MODELS, "--samples", "1"],
+    "measure.batch": [MODELS],
+    "compare.certificates": [MODELS, "--every", "3"],
+    "fuzz.counterexamples": ["3"],
+    "make.demo": ["{scratch}/demo.tflite"],
+    "compare.exactness": [MODELS, "--only", "network/0000"],
+    "measure.dynamic": ["--rows", "1", "--most", "20000"],
+    "compare.emulated": ["{onnx}", "{scratch}"],
+    "measure.executed": [MODELS, "--only", "network/00000", "--target", "ort-arm"],
+    "make.figures": ["{scratch}"],
+    "fuzz.forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
+    "measure.forms": [MODELS, "--small", "--form", "PRelu limits"],
+    "compare.formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
+    "fuzz.tflite_mutants": [MODELS, "--mutants", "40", "--jobs", "1"],
+    "fuzz.coverage": ["{scratch}", MODELS, "-runs=100"],
+    "measure.hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],
+    "measure.kernels": ["--to", "{scratch}/kernels.json"],
+    "measure.large": ["{scratch}", "--layers", "2", "--width", "64"],
+    "measure.latency": [],
+    "compare.levels": [MODELS, "--trace"],
+    "measure.loading": [MODELS, "--only", "CONV_2D-int8"],
+    "compare.minima": [MODELS],
+    "fuzz.onnx_mutants": ["{onnx}", "--mutants", "4"],
+    "measure.onnx_large": ["{scratch}", "--layers", "2", "--width", "64", "--rounds", "1"],
+    "compare.onnx_models": ["{onnx}", "--time"],
+    "compare.onnx_nodes": ["--only", "transpose_default"],
+    "compare.onnx_round": [MODELS, "--only", "network/00000"],
+    "compare.operatorwise": [MODELS],
+    "measure.ort_web": [MODELS, "--bytes"],
+    "fuzz.planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
+    "fuzz.planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
+    "fuzz.planted_standard": ["--seed", "0", "--count", "6", "--seconds", "60"],
+    "fuzz.planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
+    "compare.plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
+    "measure.portable": [],
+    "compare.processor_kernels": ["--processors"],
+    "compare.processors": [MODELS, "--only", "network/00000", "--processors"],
+    "measure.quantised_forms": [],
+    "fuzz.quantised_networks": ["--count", "6", "--processors"],
+    "compare.replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
+    "measure.reports": ["40"],
+    "compare.reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
+    "measure.row_classes": ["--only", "LogSoftmax", "--threads", "1"],
+    "measure.runtime": [MODELS, "--only", "network/00000"],
+    "compare.saturation": [MODELS],
+    "measure.scale": ["50", "100"],
+    "measure.speed": [
+        MODELS,
+        "--only",
+        "network/00000",
+        "--target",
+        "ort-cpu-contrib",
+        "--plot",
+        "{scratch}/speed.svg",
+    ],
+    "measure.startup": [MODELS, "--only", "network/00000", "--rounds", "1"],
+    "compare.strategies": [MODELS],
+    "measure.streaming": [],
+    "compare.targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
+    "make.torch_exports": ["{scratch}"],
+    "compare.tvm_layouts": [MODELS, "--only", "network/00000"],
+    "compare.verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
+    "measure.whole": ["40", "80"],
+    "make.zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
 """How each experiment is run here."""
 
 PREPARED = multiprocessing.get_context("forkserver")
-PREPARED.set_forkserver_preload(["layoutsolve.cli", "layoutsolve.solver", "onnx", "onnxruntime", "tests.truth"])
+PREPARED.set_forkserver_preload(
+    ["layoutsolve.cli.command_line", "layoutsolve.solver", "onnx", "onnxruntime", "tests.truth"]
+)
 """Where processes begin with what takes long to load, and nothing that is running."""
 
-NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch", "tvm_layouts": "tvm"}
+NEEDS = {"fuzz.coverage": "atheris", "make.torch_exports": "litert_torch", "compare.tvm_layouts": "tvm"}
 """The packages without which an experiment is left out: they are not among those for development."""
 
 
@@ -115,7 +125,11 @@ def onnx_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_experiment_is_run() -> None:
-    runnable = {path.stem for path in (ROOT / "experiments").glob("*.py") if "__main__" in path.read_text()}
+    runnable = {
+        ".".join(path.relative_to(ROOT / "experiments").with_suffix("").parts)
+        for path in (ROOT / "experiments").rglob("*.py")
+        if "__main__" in path.read_text()
+    }
     assert runnable == set(COMMANDS)
 
 
@@ -123,7 +137,7 @@ def test_every_experiment_is_run() -> None:
 def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
-    if name == "ort_web" and not (ROOT / "experiments" / "web" / "node_modules").is_dir():
+    if name == "measure.ort_web" and not (ROOT / "experiments" / "measure" / "web" / "node_modules").is_dir():
         pytest.skip("onnxruntime-web is not installed")
     given = [each.format(models=models, onnx=onnx_models, scratch=tmp_path) for each in COMMANDS[name]]
     told = tmp_path.with_name(f"{tmp_path.name}.told")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments.figures import FIGURES
+from experiments.make.figures import FIGURES
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -16,5 +16,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 def test_figures_are_up_to_date(name: str) -> None:
     text = FIGURES[name]()
     assert ElementTree.fromstring(text).tag.endswith("svg")
-    assert (DOCS / "assets" / name).read_text(encoding="utf-8") == text, "python -m experiments.figures docs/assets"
+    assert (DOCS / "assets" / name).read_text(encoding="utf-8") == text, (
+        "python -m experiments.make.figures docs/assets"
+    )
     assert f"assets/{name}" in (DOCS / "theory.md").read_text(encoding="utf-8")

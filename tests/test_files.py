@@ -17,9 +17,9 @@ from typing import BinaryIO
 
 import pytest
 
-from layoutsolve import files
 from layoutsolve.errors import OutputError
-from layoutsolve.files import Output, written
+from layoutsolve.io import files
+from layoutsolve.io.files import Output, written
 
 Snapshot = dict[str, tuple[str, bytes]]
 
@@ -221,7 +221,7 @@ def test_permissions(tmp_path: Path) -> None:
     code = """
 import os, sys
 os.chdir(sys.argv[1])
-from layoutsolve.files import Output, written
+from layoutsolve.io.files import Output, written
 from layoutsolve.errors import OutputError
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)

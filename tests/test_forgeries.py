@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.forgeries import Case, cases, fields, forgeries, judged, kind, mutants, near, sampled, sealed
+from experiments.fuzz.forgeries import Case, cases, fields, forgeries, judged, kind, mutants, near, sampled, sealed
 from layoutsolve import CertificateError
 from layoutsolve.solver import OBJECTIVES
 from tests.builder import Builder

@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from experiments.corpus import CorpusModel
-from experiments.forms import FLOATS, PAGE, PASSES, WHERE, Form, _without, converted, forms
+from experiments.measure.forms import FLOATS, PAGE, PASSES, WHERE, Form, _without, converted, forms
 from layoutsolve import frontend
-from layoutsolve.emit import slower
+from layoutsolve.emit import slow_int8_kernels
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
 from tests.networks import Network
 
 OTHERS = {
-    "cells",
+    "attention_masks",
+    "channel_rounding",
     "cuts",
-    "floats",
+    "float_activations",
     "groups",
-    "infinities",
-    "live",
+    "live_nodes",
     "pixels",
+    "recurrent_cells",
     "steps",
     "symmetric",
     "unsigned",
     "weights",
-    "widths",
 }
 """What options or targets ask for, what numbers need to be right, and what passes share."""
 
@@ -72,7 +72,7 @@ def test_models_that_a_form_does_not_change_are_alike(tmp_path: Path) -> None:
         for form in forms()
         if len(set(converted(CorpusModel("model", source, {}), form, tmp_path).values())) == 1
     }
-    assert {"ort-cpu Conv", "storage unsigned", "pass gates"} <= alike
+    assert {"ort-cpu Conv", "storage unsigned", "pass hard_activations"} <= alike
 
 
 @pytest.mark.parametrize("missing", PASSES)
@@ -86,7 +86,7 @@ def test_a_pass_is_left_out(missing: str) -> None:
 
 @pytest.mark.parametrize("missing", FLOATS)
 def test_nothing_is_in_floats(missing: str) -> None:
-    own = {function: getattr(slower, function) for function in FLOATS[missing]}
+    own = {function: getattr(slow_int8_kernels, function) for function in FLOATS[missing]}
     with _without(missing):
-        assert not any(getattr(slower, function)(1, 2) for function in own)
-    assert own == {function: getattr(slower, function) for function in own}
+        assert not any(getattr(slow_int8_kernels, function)(1, 2) for function in own)
+    assert own == {function: getattr(slow_int8_kernels, function) for function in own}

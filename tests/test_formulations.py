@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from experiments.formulations import WAYS, Facilities, Pairs, Task, Tasks, relaxation, rounded, solved
-from experiments.hard_networks import FAMILIES
-from layoutsolve.graph import Graph
+from experiments.compare.formulations import WAYS, Facilities, Pairs, Task, Tasks, relaxation, rounded, solved
+from experiments.make.hard_networks import FAMILIES
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.decomposition import components
 from layoutsolve.solver.search.formulation import Formulation

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments import fuzz, fuzz_compare
-from experiments.fuzz_known import KNOWN, Known
-from experiments.mutation import MUTATIONS, Mutant, mutant
+from experiments.fuzz import compare, tflite_mutants
+from experiments.fuzz.known import KNOWN, Known
+from experiments.fuzz.mutation import MUTATIONS, Mutant, mutant
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
@@ -41,7 +41,7 @@ def endless(source: bytes) -> layoutsolve.Conversion:
 
 
 def greedy(source: bytes) -> layoutsolve.Conversion:
-    np.ones(fuzz.MEMORY // 4 + (20 << 18), np.float32)
+    np.ones(tflite_mutants.MEMORY // 4 + (20 << 18), np.float32)
     return convert(source)
 
 
@@ -75,19 +75,21 @@ def another(source: bytes) -> layoutsolve.Conversion:
 )
 def test_findings(planted: Callable[..., Any], verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chain.tflite").write_bytes(chain("ABS"))
-    monkeypatch.setattr(fuzz, "mutant", lambda source, seed: Mutant(chain(), ()))
-    monkeypatch.setattr(fuzz, "SECONDS", 1.0)
+    monkeypatch.setattr(tflite_mutants, "mutant", lambda source, seed: Mutant(chain(), ()))
+    monkeypatch.setattr(tflite_mutants, "SECONDS", 1.0)
     monkeypatch.setattr(layoutsolve, "convert", planted)
-    plan = fuzz.Plan(fuzz.models_below([tmp_path], fuzz.LARGEST), 0, 3, time.monotonic() + 60)
-    records = list(fuzz.run(plan, jobs=2))
+    plan = tflite_mutants.Plan(
+        tflite_mutants.models_below([tmp_path], tflite_mutants.LARGEST), 0, 3, time.monotonic() + 60
+    )
+    records = list(tflite_mutants.run(plan, jobs=2))
     assert sorted(record.number for record in records) == [0, 1, 2]
     assert {record.verdict for record in records} == {verdict}, records
 
 
 def test_models_that_differ_before_they_are_mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layoutsolve, "convert", another)
-    record = fuzz.Record(0, "chain")
-    fuzz.examine(chain(), chain("SQRT"), record, lambda stage: None)
+    record = tflite_mutants.Record(0, "chain")
+    tflite_mutants.examine(chain(), chain("SQRT"), record, lambda stage: None)
     assert record.verdict == "differs unmutated"
 
 
@@ -97,9 +99,9 @@ def test_undefined_elements_are_not_compared() -> None:
     wanted, found = np.array([1, 2, 3], np.float32), np.array([1, 5, 3], np.float32)
     model = parse(chain())
     for defined, differs in ([True, True, True], True), ([True, False, True], False), ([False, True, False], True):
-        answers = fuzz_compare.Answers((port,), (wanted,), (np.array(defined),))
-        assert bool(fuzz_compare._first_difference(model, answers, [found])) is differs
-    assert fuzz_compare._same(np.array([1.0, np.nan, 2]), np.array([1.0, np.nan, 3])).tolist() == [True, True, False]
+        answers = compare.Answers((port,), (wanted,), (np.array(defined),))
+        assert bool(compare._first_difference(model, answers, [found])) is differs
+    assert compare._same(np.array([1.0, np.nan, 2]), np.array([1.0, np.nan, 3])).tolist() == [True, True, False]
 
 
 def test_results_may_be_as_far_off_as_rounding_moves_them() -> None:
@@ -108,11 +110,11 @@ def test_results_may_be_as_far_off_as_rounding_moves_them() -> None:
     whole = (Port("x", "int32", (2,), (2,), (), ()),)
     wanted, moved, defined = np.array([1, 500], np.float32), np.array([1, 510], np.float32), (np.ones(2, bool),)
     for described, found, passes in (ports, [1, 505], True), (ports, [1, 515], False), (whole, [1, 505], False):
-        plain, nudged = (fuzz_compare.Answers(described, (each,), defined) for each in (wanted, moved))
-        assert fuzz_compare._as_rounded(plain, [nudged], [np.array(found, np.float32)]) is passes
-    assert not fuzz_compare._as_rounded(plain, [], [wanted])
-    assert fuzz_compare._nudged([np.ones(3, np.int32)]) == []
-    assert all(0 < abs(each[0] - 1) < 1e-4 for (each,) in fuzz_compare._nudged([np.ones(3, np.float32)]))
+        plain, nudged = (compare.Answers(described, (each,), defined) for each in (wanted, moved))
+        assert compare._as_rounded(plain, [nudged], [np.array(found, np.float32)]) is passes
+    assert not compare._as_rounded(plain, [], [wanted])
+    assert compare._nudged([np.ones(3, np.int32)]) == []
+    assert all(0 < abs(each[0] - 1) < 1e-4 for (each,) in compare._nudged([np.ones(3, np.float32)]))
 
 
 def test_open_sizes_are_tried_as_stated_and_larger() -> None:
@@ -123,8 +125,8 @@ def test_open_sizes_are_tried_as_stated_and_larger() -> None:
     source = builder.finish(out)
     runtime = OnnxRuntime(convert(source).model.SerializeToString(), threads=1)
     ports = [Port(name, "float32", (4, 3), (-1, 3), (), ()) for name in ("x", "y")]
-    assert list(fuzz_compare._sizes(ports, runtime)) == [[[size, 3], [size, 3]] for size in (4, 5, 9)]
-    verdict = fuzz_compare.compare(source, convert(source), runtime, lambda stage: None)
+    assert list(compare._sizes(ports, runtime)) == [[[size, 3], [size, 3]] for size in (4, 5, 9)]
+    verdict = compare.compare(source, convert(source), runtime, lambda stage: None)
     assert verdict.verdict == "agrees"
 
 

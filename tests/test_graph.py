@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Quant
+from layoutsolve.ir.graph import Quant
 
 SHAPE = (6, 2, 4, 6)
 

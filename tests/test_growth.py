@@ -18,12 +18,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
-from experiments import onnx_fuzz
-from layoutsolve import ranks
+from experiments.fuzz import onnx_mutants
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.onnx.listing import listed
 from layoutsolve.frontend.onnx.reading import parse
-from layoutsolve.protos import ModelProto, native
+from layoutsolve.proto import rank_bounds
+from layoutsolve.proto.messages import ModelProto, native
 from tests.growing import (
     BEFORE,
     BEHIND,
@@ -160,7 +160,7 @@ def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
     assert not bounded(models, tmp_path)
     for source in models.values():
         made = layoutsolve.convert(source).model.SerializeToString()
-        assert onnx_fuzz.compared(source, made).word == "right"
+        assert onnx_mutants.compared(source, made).word == "right"
         assert len(listed(parse(source))) == 1
 
 
@@ -260,9 +260,9 @@ def test_bounds_of_dimensions() -> None:
         except Exception:  # of a test with a type that inference refuses
             continue
         found = ModelProto.FromString(data).graph
-        bounds = ranks.bounded(model)
+        bounds = rank_bounds.bounded(model)
         for info in (*found.output, *found.value_info):
             if info.type.tensor_type.HasField("shape"):
                 seen += 1
-                assert (bounds.get(info.name) or 0) >= ranks.rank_of(info.type), (case.name, info.name)
+                assert (bounds.get(info.name) or 0) >= rank_bounds.rank_of(info.type), (case.name, info.name)
     assert seen > 5000

@@ -14,15 +14,15 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 import layoutsolve
-from layoutsolve.arguments import Options
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
+from layoutsolve.conversion.arguments import Options
 from layoutsolve.frontend import parse
-from layoutsolve.graph import KEPT
-from layoutsolve.inventory import INNER, inventory
-from layoutsolve.scopes import nodes_of
+from layoutsolve.inspection.operator_support import INNER, inventory
+from layoutsolve.io.source import load
+from layoutsolve.ir.graph import KEPT
+from layoutsolve.proto.scopes import nodes_of
+from layoutsolve.solver.theory.operators_without_rule import UNRULED, WRITTEN
 from layoutsolve.solver.theory.rule import RULES
-from layoutsolve.solver.theory.unruled import UNRULED, WRITTEN
-from layoutsolve.source import load
 from tests.builder import Builder
 from tests.random_flow import random_flow
 from tests.random_models import network

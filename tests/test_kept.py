@@ -10,19 +10,19 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
-from layoutsolve import made
-from layoutsolve.cli import main
-from layoutsolve.source import Content
+from layoutsolve.cli.command_line import main
+from layoutsolve.conversion import provenance
+from layoutsolve.io.source import Content
 from layoutsolve.version import VERSION
 from tests.frontend.onnx.test_flow import alike
 
 METADATA = {
     "none": {},
     "foreign": {"author": "somebody", "layoutsolve": "is no key of ours"},
-    "partial": {made.DIGEST: "0" * 64, made.TARGET: "1" * 64},
-    "strange": {made.OPTIONS: "[", made.RETURNED: "7"},
-    "written": {made.WRITTEN: "2" * 64, made.OPTIONS: "5"},
-    "empty": {made.RETURNED: "", made.OPTIONS: ""},
+    "partial": {provenance.DIGEST: "0" * 64, provenance.TARGET: "1" * 64},
+    "strange": {provenance.OPTIONS: "[", provenance.RETURNED: "7"},
+    "written": {provenance.WRITTEN: "2" * 64, provenance.OPTIONS: "5"},
+    "empty": {provenance.RETURNED: "", provenance.OPTIONS: ""},
 }
 PRODUCERS = ("", "pytorch", "layoutsolve")
 
@@ -73,7 +73,7 @@ def told(source: bytes, place: Path) -> None:
     assert main(["info", str(written)]) == 0
     twice = layoutsolve.convert(written)  # which says the same as before
     assert twice.kept and twice.provenance == again and twice.content("") == written.read_bytes()
-    known = {each.key for each in onnx.load_from_string(source).metadata_props} - set(made.KEYS)
+    known = {each.key for each in onnx.load_from_string(source).metadata_props} - set(provenance.KEYS)
     assert known <= {each.key for each in onnx.load(written).metadata_props}
     for refused in (layoutsolve.certify, layoutsolve.plan):
         with pytest.raises(layoutsolve.ConversionError, match="returned unchanged"):
@@ -111,11 +111,11 @@ def test_what_was_made_otherwise_is_not_told_on(tmp_path: Path) -> None:
     ]
     source = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 18)])
     source.ir_version = 10
-    for key, value in zip(made.KEYS, ("3", "{}", "4", "0.0", "5"), strict=True):
+    for key, value in zip(provenance.KEYS, ("3", "{}", "4", "0.0", "5"), strict=True):
         source.metadata_props.add(key=key, value=value)
     data = source.SerializeToString()
     found = layoutsolve.convert(data)
-    assert not found.kept and found.provenance == made.Provenance(VERSION, Content(data).digest, "{}")
+    assert not found.kept and found.provenance == provenance.Provenance(VERSION, Content(data).digest, "{}")
 
 
 GROWING = {

@@ -15,14 +15,15 @@ import onnx
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
-from layoutsolve import CertificateError, parser
-from layoutsolve.arguments import Options
-from layoutsolve.certifying import certify, check_certificate
-from layoutsolve.cli import main
-from layoutsolve.options import arguments_of
+from experiments.make.demo import mobilenet
+from layoutsolve import CertificateError
+from layoutsolve.certification.certify import certify, check_certificate
+from layoutsolve.cli import parser
+from layoutsolve.cli.command_line import main
+from layoutsolve.cli.options import arguments_of
+from layoutsolve.conversion.arguments import Options
+from layoutsolve.io.source import Content
 from layoutsolve.solver.statement.target_file import FOLDER
-from layoutsolve.source import Content
 from layoutsolve.version import VERSION
 from tests.builder import Builder
 

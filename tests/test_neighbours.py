@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import layoutsolve
-from experiments.levels import gaps
+from experiments.compare.levels import gaps
 from tests.neighbours import FOLLOWERS, KINDS, Neighbours, neighbours
 from tests.truth import HIGHEST_OPSET
 

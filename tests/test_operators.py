@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from layoutsolve.frontend.tflite.lowering.gaps import REFUSED
 from layoutsolve.frontend.tflite.lowering.registry import RARE, every_lowering
+from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case

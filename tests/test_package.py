@@ -19,16 +19,7 @@ import layoutsolve
 from layoutsolve import errors
 
 ROOT = Path(__file__).parent.parent
-ROOMS = {
-    "layoutsolve/many": "layoutsolve/many",
-    "layoutsolve/measurement": "layoutsolve/measurement",
-    "layoutsolve/planning": "layoutsolve/planning",
-    "layoutsolve/reporting": "layoutsolve/reporting",
-    "layoutsolve/verification": "layoutsolve/verification",
-    "frontend": "layoutsolve/frontend",
-    "solver": "layoutsolve/solver",
-    "emit": "layoutsolve/emit",
-}
+STAGES = ("frontend", "solver", "emit")
 
 
 def test_wheel_is_complete(tmp_path: Path) -> None:
@@ -43,15 +34,16 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
         for name in names
         if name.endswith((".py", ".json", ".toml")) or ("/assets/" in name and ".dist-info/" not in name)
     }
-    expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
-    for room, package in ROOMS.items():
-        expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
+    expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / "layoutsolve").rglob("*.py")}
+    for stage in STAGES:
+        paths = (ROOT / stage).rglob("*.py")
+        expected |= {f"layoutsolve/{path.relative_to(ROOT).as_posix()}" for path in paths}
     targets = ("ort_cpu", "ort_cpu_contrib", "ort_arm", "ort_web")
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
     systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.toml" for name in systems}
-    expected |= {"layoutsolve/kernels.json", "layoutsolve/planning/plan.schema.json"}
+    expected |= {"layoutsolve/proto/ort_kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
     expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}
     assert packed == expected

@@ -12,7 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Gap
-from layoutsolve.printing import STAGES
+from layoutsolve.inspection.printing import STAGES
 from tests.golden.models import MODELS
 from tests.planning.test_choice import THREE
 from tests.random_models import network

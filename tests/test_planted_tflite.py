@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from experiments import planted_tflite
-from experiments.planted_models import MISSES, case, outcome
+from experiments.fuzz import planted_tflite
+from experiments.fuzz.planted_models import MISSES, case, outcome
 
 FEWEST = 8
 """The networks that are tried of each."""

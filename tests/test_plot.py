@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from experiments.plot import LABEL, WIDTH, bars
+from experiments.make.plot import LABEL, WIDTH, bars
 
 SVG = "{http://www.w3.org/2000/svg}"
 

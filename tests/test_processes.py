@@ -15,8 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from layoutsolve import processes
-from layoutsolve.processes import process
+from layoutsolve.base import processes
+from layoutsolve.base.processes import process
 from tests.random_models import network
 
 SCRIPT = str(Path(sys.executable).with_name("layoutsolve"))
@@ -106,7 +106,7 @@ def test_a_folder_that_is_in_the_path(hostile: Path) -> None:
     """A program that imports from such folders itself has none of its processes do so."""
     code = (
         "import json, subprocess, sys\n"
-        "from layoutsolve.processes import process\n"
+        "from layoutsolve.base.processes import process\n"
         "sys.path[:0] = ['', '.', 'models', sys.argv[1], sys.argv[1] + '/models']\n"
         "child = process('layoutsolve.__main__', '--version', apart=['models'], stdout=-1, text=True)\n"
         "print(child.communicate()[0])\n"
@@ -124,12 +124,14 @@ def test_the_path_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     extra = [str(tmp_path), str(tmp_path / "models"), "relative", "", str(tmp_path / "other")]
     monkeypatch.setattr(sys, "path", [*extra, *sys.path])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "models"]))
-    with process("layoutsolve.cli", apart=["models"], stdout=subprocess.PIPE, text=True) as child:
+    with process("layoutsolve.cli.command_line", apart=["models"], stdout=subprocess.PIPE, text=True) as child:
         paths, file = json.loads(child.communicate()[0])
     assert paths[0] == str(tmp_path / "other") and not {str(tmp_path), str(tmp_path / "models"), ""} & set(paths)
     assert paths[1:] == [each for each in sys.path[5:] if os.path.isabs(each)]  # noqa: PTH117
     assert Path(file).samefile(processes.HOME / "__init__.py")
-    with process("layoutsolve.cli", cwd=str(tmp_path / "other"), stdout=subprocess.PIPE, text=True) as child:
+    with process(
+        "layoutsolve.cli.command_line", cwd=str(tmp_path / "other"), stdout=subprocess.PIPE, text=True
+    ) as child:
         assert str(tmp_path / "other") not in json.loads(child.communicate()[0])[0]
 
 
@@ -139,7 +141,7 @@ def test_the_folder_of_the_installation_stays(tmp_path: Path, monkeypatch: pytes
     code = "import json, sys; print(json.dumps(sys.path)); raise SystemExit; "
     monkeypatch.setattr(processes, "_PATHS", f"{processes._PATHS}{code}")
     monkeypatch.setattr(sys, "path", [str(processes.HOME.parent), *sys.path])
-    with process("layoutsolve.cli", stdout=subprocess.PIPE, text=True) as child:
+    with process("layoutsolve.cli.command_line", stdout=subprocess.PIPE, text=True) as child:
         assert json.loads(child.communicate()[0])[0] == str(processes.HOME.parent)
 
 

@@ -18,11 +18,11 @@ import pytest
 import layoutsolve
 from layoutsolve import Conversion
 from layoutsolve.errors import ConversionError, LayoutError, StrategyError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.verification.distance import distance
+from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
 from layoutsolve.verification.verify import feeds
 from tests.audited import audited

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import layoutsolve
-from layoutsolve.records import dataclass as quick
+from layoutsolve.base.fast_dataclasses import dataclass as quick
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("a", {}),

@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from experiments import replay
-from experiments.zoo import write
+from experiments.compare import replay
+from experiments.make.zoo import write
 
 EVERY = 400
 """Of so many conformance cases one is converted."""
@@ -20,7 +20,16 @@ EVERY = 400
 
 def run(target: Path, seed: int, *options: str) -> subprocess.CompletedProcess[str]:
     """Replay a slice of the zoo in a process with its own hashes of texts."""
-    command = [sys.executable, "-m", "experiments.replay", str(target), "--every", str(EVERY), "--networks", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.compare.replay",
+        str(target),
+        "--every",
+        str(EVERY),
+        "--networks",
+        "4",
+    ]
     given = {**os.environ, "PYTHONHASHSEED": str(seed)}
     return subprocess.run([*command, *options], env=given, capture_output=True, text=True, check=False)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.streaming import CHUNK, HALF, RATE, WORDS, spotter, told, word
+from experiments.measure.streaming import CHUNK, HALF, RATE, WORDS, spotter, told, word
 from layoutsolve.errors import SessionError
-from layoutsolve.verification.distance import distance
+from layoutsolve.verification.metrics import distance
 from tests.builder import Builder
 from tests.conformance.cases import Case
 from tests.conformance.test_states import CASES

@@ -16,10 +16,10 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion, ConversionError, InternalError
-from layoutsolve.cli import main
+from layoutsolve.base.out_of_memory import is_short
+from layoutsolve.cli.command_line import main
+from layoutsolve.conversion.stages import Stages
 from layoutsolve.errors import Gap
-from layoutsolve.memory import is_short
-from layoutsolve.stages import Stages
 from tests.networks import Network
 
 ERRORS = (
@@ -35,20 +35,20 @@ ERRORS = (
     RecursionError("maximum recursion depth exceeded"),
 )
 FAULTS = [
-    ("layoutsolve.translation", "parse", "read"),
-    ("layoutsolve.translation", "lowered", "lower"),
+    ("layoutsolve.conversion.translation", "parse", "read"),
+    ("layoutsolve.conversion.translation", "lowered", "lower"),
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.solver.strategies.assign", "in_steps", "solve"),
     ("layoutsolve.solver.strategies.default", "solve", "solve"),
     ("layoutsolve.solver.statement.statement.Statement", "candidates", "solve"),
-    ("layoutsolve.translation", "apply", "emit"),
+    ("layoutsolve.conversion.translation", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
-    ("layoutsolve.translation", "serialise", "emit"),
+    ("layoutsolve.conversion.translation", "serialise", "emit"),
     ("layoutsolve.api", "saved", "write"),
-    ("layoutsolve.certifying", "restate", "certify"),
+    ("layoutsolve.certification.certify", "restate", "certify"),
     ("layoutsolve.verification.verify", "verify", "verify"),
     ("layoutsolve.solver.explanation.explain", "explain", "explain"),
-    ("layoutsolve.summary", "as_text", "write"),
+    ("layoutsolve.cli.summary", "as_text", "write"),
 ]
 
 
@@ -112,7 +112,11 @@ CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
     ("layoutsolve.solver.explanation.explain", "explain", lambda source, conversion, path: conversion.explain()),
     ("layoutsolve.api", "saved", lambda source, conversion, path: conversion.save(path)),
-    ("layoutsolve.certifying", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
+    (
+        "layoutsolve.certification.certify",
+        "restate",
+        lambda source, conversion, path: layoutsolve.certify(source, conversion),
+    ),
 ]
 
 
@@ -159,7 +163,7 @@ def test_the_traceback_is_for_who_asks(
 ) -> None:
     path = tmp_path / "a.tflite"
     path.write_bytes(source)
-    break_at(monkeypatch, "layoutsolve.translation", "apply", KeyError("x"))
+    break_at(monkeypatch, "layoutsolve.conversion.translation", "apply", KeyError("x"))
     assert main([str(path), "--debug"]) == 70
     assert "Traceback" in capsys.readouterr().err
     monkeypatch.setenv("LAYOUTSOLVE_DEBUG", "1")
@@ -224,10 +228,11 @@ def test_forms_of_want_of_memory() -> None:
 
 def test_what_fails_outside_of_all_stages() -> None:
     """It is one line as well, as is a second error on the way to tell the first."""
-    for name in ("cli.main", "stages._origin"):
-        code = f"from layoutsolve import __main__, cli, stages\ndef fail(*_): raise KeyError('x')\n{name} = fail\n"
+    for name in ("command_line.main", "stages._origin"):
+        code = "from layoutsolve import __main__\nfrom layoutsolve.cli import command_line\n"
+        code += f"from layoutsolve.conversion import stages\ndef fail(*_): raise KeyError('x')\n{name} = fail\n"
         code += "import sys; sys.argv = ['layoutsolve', 'a.tflite']\n"
-        code += "if 'origin' in '" + name + "': cli.arguments_of = fail\n__main__.main()"
+        code += "if 'origin' in '" + name + "': command_line.arguments_of = fail\n__main__.main()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("\n")) == (70, 1)
         assert done.stderr.startswith("layoutsolve: unexpected error: KeyError: 'x'; please report it")

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
+from experiments.make.demo import mobilenet
 from tests.builder import Builder
 
 PROGRAM = [sys.executable, "-m", "layoutsolve"]

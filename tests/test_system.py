@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.demo import mobilenet
-from layoutsolve.system import one_core, processor_clock
+from experiments.make.demo import mobilenet
+from layoutsolve.base.platforms import one_core, processor_clock
 
 WITHOUT = """
 import io, os, signal, sys
@@ -29,7 +29,7 @@ def without_devices(self, **options):
         raise FileNotFoundError(2, "No such file", str(self))
     return stat(self, **options)
 Path.stat = without_devices
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 sys.exit(main(sys.argv[1:]))
 """
 

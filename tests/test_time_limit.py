@@ -10,9 +10,9 @@ import pytest
 
 import layoutsolve
 from layoutsolve import api
+from layoutsolve.io.source import Content, Source, load
 from layoutsolve.solver import OBJECTIVES, Assignment
 from layoutsolve.solver.limit import Limit
-from layoutsolve.source import Content, Source, load
 from tests.families import LINEAR, many_orders
 from tests.random_models import network
 

@@ -12,7 +12,7 @@ from onnx import helper
 import layoutsolve
 from layoutsolve.emit import opset
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime
 
 

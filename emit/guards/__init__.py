@@ -1,1 +1,1 @@
-"""What guards look at, and what they write: :mod:`layoutsolve.emit.barriers` has the table of them."""
+"""What guards look at, and what they write: :mod:`layoutsolve.emit.optimization_barriers` has the table of them."""

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.guards.scope import Scope
-from layoutsolve.protos import NodeProto, integers, permutation
+from layoutsolve.proto.messages import NodeProto, integers, permutation
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 _REMOVED = frozenset(

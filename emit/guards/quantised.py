@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from layoutsolve.emit import slower
+from layoutsolve.emit import slow_int8_kernels
 from layoutsolve.emit.guards.scope import PASSED, Scope
-from layoutsolve.graph import Array
-from layoutsolve.protos import NodeProto, TensorProto, integer, integers
+from layoutsolve.ir.graph import Array
+from layoutsolve.proto.messages import NodeProto, TensorProto, integer, integers
 
 _LIMITS = frozenset({"Clip", "Relu"})
 """The operators before QuantizeLinear that are removed where its range is what they limit to."""
@@ -186,16 +186,16 @@ def _dequantised(scope: Scope, name: str) -> str | None:
 
 
 def _has_small_groups(scope: Scope, conv: NodeProto, stored: Sequence[str]) -> bool:
-    return slower.of_groups(_dims(scope, stored[1]), integer(conv, "group", 1), integers(conv, "strides"))
+    return slow_int8_kernels.of_groups(_dims(scope, stored[1]), integer(conv, "group", 1), integers(conv, "strides"))
 
 
 def _has_long_rows(scope: Scope, softmax: NodeProto, stored: Sequence[str]) -> bool:
-    return slower.of_rows(scope.shape(stored[0]), integer(softmax, "axis", -1))
+    return slow_int8_kernels.of_rows(scope.shape(stored[0]), integer(softmax, "axis", -1))
 
 
 def _has_windows(scope: Scope, pool: NodeProto, stored: Sequence[str]) -> bool:
     given, made = (scope.shape(name) for name in stored)
-    return slower.of_windows(given, made, integers(pool, "kernel_shape"))
+    return slow_int8_kernels.of_windows(given, made, integers(pool, "kernel_shape"))
 
 
 def _goes_over_pieces(scope: Scope, node: NodeProto, stored: Sequence[str]) -> bool:
@@ -205,7 +205,7 @@ def _goes_over_pieces(scope: Scope, node: NodeProto, stored: Sequence[str]) -> b
     if max(map(len, shapes)) == _IMAGE and _is_convolved(scope, stored[:2]):
         full = ([1] * (_IMAGE - len(shape)) + shape for shape in shapes)
         ways.append([[batch, *space, channels] for batch, channels, *space in full])
-    return any(slower.of_pieces(node.op_type, *way) for way in ways)
+    return any(slow_int8_kernels.of_pieces(node.op_type, *way) for way in ways)
 
 
 def _dims(scope: Scope, name: str) -> Sequence[int]:

@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tensors import elements
-from layoutsolve.graph import Array
-from layoutsolve.protos import GraphProto, NodeProto, TensorProto, TypeProto
-from layoutsolve.records import dataclass
-from layoutsolve.scopes import captures
+from layoutsolve.ir.graph import Array
+from layoutsolve.proto.messages import GraphProto, NodeProto, TensorProto, TypeProto
+from layoutsolve.proto.scopes import captures
 
 Fresh = Callable[[str], str]
 """Makes a name unique."""

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from layoutsolve.budget import GROWTH, SPARE
-from layoutsolve.definitions import MOST_DIMENSIONS
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.base.wording import brief, printable
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import PACKED, Array, Dim, unpacked
-from layoutsolve.protos import TYPES as CODES
-from layoutsolve.protos import GraphProto, ModelProto, SparseTensorProto, TensorProto
-from layoutsolve.records import dataclass
-from layoutsolve.scopes import graphs_of
-from layoutsolve.source import Folder, Part, joined
-from layoutsolve.wording import brief, printable
+from layoutsolve.io.source import Folder, Part, joined
+from layoutsolve.ir.budget import GROWTH, SPARE
+from layoutsolve.ir.graph import PACKED, Array, Dim, unpacked
+from layoutsolve.proto.messages import TYPES as CODES
+from layoutsolve.proto.messages import GraphProto, ModelProto, SparseTensorProto, TensorProto
+from layoutsolve.proto.operator_schemas import MOST_DIMENSIONS
+from layoutsolve.proto.scopes import graphs_of
 
 SMALL = 1 << 10
 """Bytes up to which a constant stays in a model: sizes may follow from it."""

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.budget import Budget
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.symbols import Symbols, is_size, resolved
-from layoutsolve.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value
-from layoutsolve.names import Names
-from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, GraphProto, NodeProto, TensorProto, graphs_in
-from layoutsolve.scopes import captures, needed, numbered
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value
+from layoutsolve.ir.names import Names
+from layoutsolve.proto.messages import DOMAINS, TYPES, AttributeProto, GraphProto, NodeProto, TensorProto, graphs_in
+from layoutsolve.proto.scopes import captures, needed, numbered
 
 MOST_SIZES = 1 << 10
 """The elements of the longest vector of sizes that is followed."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from string import ascii_letters
 
-from layoutsolve.equation import ELLIPSIS, terms_of
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.graph import Dim, Shape
-from layoutsolve.protos import NodeProto, attribute
+from layoutsolve.ir.einsum_equation import ELLIPSIS, terms_of
+from layoutsolve.ir.graph import Dim, Shape
+from layoutsolve.proto.messages import NodeProto, attribute
 
 
 def written(equation: str, shapes: Sequence[Shape], arithmetic: Arithmetic) -> tuple[str, list[Dim]] | None:

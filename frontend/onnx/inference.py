@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from layoutsolve import ranks
-from layoutsolve.definitions import is_fragile, shield, stand_ins
-from layoutsolve.frontend.onnx import standins
+from layoutsolve.base.wording import printable
+from layoutsolve.frontend.onnx import inference_standins
 from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
-from layoutsolve.graph import Dim, Size
-from layoutsolve.protos import (
+from layoutsolve.ir.graph import Dim, Size
+from layoutsolve.proto import rank_bounds
+from layoutsolve.proto.messages import (
     DOMAINS,
     GraphProto,
     ModelProto,
@@ -24,9 +24,9 @@ from layoutsolve.protos import (
     native,
     port,
 )
-from layoutsolve.protos import TYPES as CODES
-from layoutsolve.scopes import graphs_of
-from layoutsolve.wording import printable
+from layoutsolve.proto.messages import TYPES as CODES
+from layoutsolve.proto.operator_schemas import is_fragile, shield, stand_ins
+from layoutsolve.proto.scopes import graphs_of
 
 _INTEGERS = frozenset(("tensor(int32)", "tensor(int64)"))
 """The types of sizes, axes and indices."""
@@ -69,7 +69,7 @@ class Types:
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
         stated = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
-        standins.substitute(model.graph)
+        inference_standins.substitute(model.graph)
         shield(model.graph)
         graph = self._inferred(model, within).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
@@ -110,7 +110,7 @@ class Types:
 
     def _inferred(self, model: ModelProto, follow: bool) -> ModelProto:
         """What the library infers; it follows numbers as well where that is asked for, and they are few."""
-        data, found = ranks.checked(model).SerializeToString(), model
+        data, found = rank_bounds.checked(model).SerializeToString(), model
         for numbers in (False, True)[: 1 + follow]:
             if numbers and not _are_few(found.graph):
                 break
@@ -167,7 +167,7 @@ class Types:
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
         kinds = {name: self._port(name, known).type for name, known in inputs.items()}
-        for each in stand_ins(node) if is_fragile(node) else standins.stand_ins(node) or [node]:
+        for each in stand_ins(node) if is_fragile(node) else inference_standins.stand_ins(node) or [node]:
             kinds |= self._of_one(each, kinds, data)
         found = {name: kinds[name] for name in node.output if name in kinds}
         return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
@@ -216,7 +216,7 @@ class Types:
         schema = self.schema(node)
         if schema is None:
             return {}
-        ranks.check_node(node, kinds, data)
+        rank_bounds.check_node(node, kinds, data)
         try:
             read = {name: kinds[name].SerializeToString() for name in node.input if name}
             known = {name: content for name, content in data.items() if name in read}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from layoutsolve import definitions
-from layoutsolve.budget import GROWTH, SPARE
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.base.wording import native_words, printable
 from layoutsolve.errors import ModelError
-from layoutsolve.protos import DOMAINS, FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
-from layoutsolve.records import dataclass
-from layoutsolve.scopes import broken, nodes_of
-from layoutsolve.wording import native_words, printable
+from layoutsolve.ir.budget import GROWTH, SPARE
+from layoutsolve.proto import operator_schemas
+from layoutsolve.proto.messages import DOMAINS, FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
+from layoutsolve.proto.scopes import broken, nodes_of
 
 _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 """How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
@@ -109,9 +109,9 @@ def _of_one_set(model: ModelProto) -> ModelProto:
     """A model whose functions import the operator sets that it does itself, in which runtimes read them as well: the
     library leaves others as they are. Raises :class:`ModelError` where an operator is another one there.
     """
-    versions = definitions.versions(model.opset_import)
+    versions = operator_schemas.versions(model.opset_import)
     own = {each.domain for each in model.functions}
-    given = [definitions.versions(each.opset_import) for each in model.functions]
+    given = [operator_schemas.versions(each.opset_import) for each in model.functions]
     once = all(len({*domains}) == len(domains) for domains in map(_imported, model.functions))
     if once and all(versions.get(domain, version) == version for each in given for domain, version in each.items()):
         return model
@@ -123,7 +123,7 @@ def _of_one_set(model: ModelProto) -> ModelProto:
             one, other = imports.get(domain), versions.get(domain)
             if domain in own or one is None or other is None or one == other:
                 continue
-            if not definitions.is_still(node.op_type, domain, one, other):
+            if not operator_schemas.is_still(node.op_type, domain, one, other):
                 text = f"the function '{function.name}' has a {node.op_type} of operator set {one}, and the model is in"
                 raise ModelError(printable(f"{text} {other}, where it is another operator: export both in the same"))
         del function.opset_import[:]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from layoutsolve import ranks
-from layoutsolve.definitions import bring_back, set_aside
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.protos import (
+from layoutsolve.proto import rank_bounds
+from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
     GraphProto,
@@ -19,8 +19,8 @@ from layoutsolve.protos import (
     graphs_in,
     native,
 )
-from layoutsolve.records import dataclass
-from layoutsolve.scopes import numbered
+from layoutsolve.proto.operator_schemas import bring_back, set_aside
+from layoutsolve.proto.scopes import numbered
 
 UNKNOWN = "?"
 """The type of what nothing is known about."""
@@ -64,7 +64,7 @@ class ListedGraph:
 
 
 def listed(source: Source) -> list[ListedGraph]:
-    """All graphs of a model, in the order of the numbers that :func:`layoutsolve.scopes.numbered` gives them."""
+    """All graphs of a model, in the order of the numbers that :func:`layoutsolve.proto.scopes.numbered` gives them."""
     places = numbered(source.proto.graph)
     known = {
         name: ListedTensor(name, each.dtype or UNKNOWN, "" if each.data is None else _joined(each.data.shape), True)
@@ -85,14 +85,14 @@ def _inferred(model: ModelProto) -> ModelProto:
     outline = ModelProto()
     outline.CopyFrom(model)
     set_aside(outline)
-    outline = ranks.checked(outline)
+    outline = rank_bounds.checked(outline)
     try:
         inferred = native.shape_inference.infer_shapes(outline.SerializeToString(), False, False, False)
     except Exception:  # of a library that knows less than the runtimes that the model is for
         return model
     made: ModelProto = ModelProto.FromString(inferred)
     bring_back(made)
-    ranks.bring_back(made)
+    rank_bounds.bring_back(made)
     return made
 
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.budget import Budget
-from layoutsolve.definitions import REMEDY
+from layoutsolve.base.wording import brief, listed, nearest
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx.constant_folding import fold
+from layoutsolve.frontend.onnx.control_flow import opened
 from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
-from layoutsolve.frontend.onnx.equal import equate_sizes
-from layoutsolve.frontend.onnx.flow import opened
-from layoutsolve.frontend.onnx.fold import fold
+from layoutsolve.frontend.onnx.equal_sizes import equate_sizes
+from layoutsolve.frontend.onnx.inference_standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.symbols import Symbols
-from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value, are_halves
-from layoutsolve.protos import (
+from layoutsolve.frontend.passes.live_nodes import live
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value, are_halves
+from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
     GraphProto,
@@ -35,8 +35,8 @@ from layoutsolve.protos import (
     graphs_in,
     permutation,
 )
-from layoutsolve.scopes import apart, broken, captures, names_in, ordered
-from layoutsolve.wording import brief, listed, nearest
+from layoutsolve.proto.operator_schemas import REMEDY
+from layoutsolve.proto.scopes import apart, broken, captures, names_in, ordered
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are views unless they come here: then they are asked for what is known only at run time, or are of

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from layoutsolve import definitions, scopes
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
-from layoutsolve.moves import moves
-from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
-from layoutsolve.ranks import rank_of
-from layoutsolve.records import dataclass
-from layoutsolve.source import Folder
+from layoutsolve.io.source import Folder
+from layoutsolve.proto import operator_schemas, scopes
+from layoutsolve.proto.data_movement import moves
+from layoutsolve.proto.messages import FunctionProto, GraphProto, ModelProto, graphs_in
+from layoutsolve.proto.rank_bounds import rank_of
 
 _DEEPEST = 28
 """How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""
@@ -71,10 +71,10 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     for body in (model.graph, *model.functions):
         scopes.sort(body)
     original = model
-    definitions.check(model, versions.LOWEST)
+    operator_schemas.check(model, versions.LOWEST)
     model = inlined(model)
     if original.functions:
-        definitions.check(model, versions.LOWEST)
+        operator_schemas.check(model, versions.LOWEST)
     scopes.check(model.graph)
     counts = moves(model).counts
     outline, constants, beside = taken(model, folder)
@@ -111,8 +111,10 @@ def _check_ranks(graph: GraphProto) -> None:
     ranks = [(each.name, rank_of(each.type)) for each in (*graph.input, *graph.value_info, *graph.output)]
     ranks += [(each.name, len(each.dims)) for each in graph.initializer]
     for name, rank in ranks:
-        if rank > definitions.MOST_DIMENSIONS:
-            raise ModelError(f"'{name}' has {rank} dimensions: merge some, {definitions.MOST_DIMENSIONS} are the most")
+        if rank > operator_schemas.MOST_DIMENSIONS:
+            raise ModelError(
+                f"'{name}' has {rank} dimensions: merge some, {operator_schemas.MOST_DIMENSIONS} are the most"
+            )
 
 
 def _check_texts(texts: Sequence[object]) -> None:

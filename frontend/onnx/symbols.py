@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from layoutsolve.frontend.arithmetic import Meanings
-from layoutsolve.graph import Dim, Size, product, symbol
-from layoutsolve.names import Names
+from layoutsolve.ir.graph import Dim, Size, product, symbol
+from layoutsolve.ir.names import Names
 
 _MOST, _STEPS = 1 << 10, 1 << 20
 """How many symbols may be found to be something else, and how many symbols are looked at for that."""

@@ -13,10 +13,10 @@ from functools import reduce
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import live, used
-from layoutsolve.graph import Array, Graph, Node, Value
-from layoutsolve.names import Names
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.ir.graph import Array, Graph, Node, Value
+from layoutsolve.ir.names import Names
 
 LENGTH = 3
 """The operators from which on two in their place are fewer."""

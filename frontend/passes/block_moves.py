@@ -15,9 +15,9 @@ from itertools import permutations
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import unlike, used
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, quotient, reshape_entries
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import unlike, used
+from layoutsolve.ir.graph import Dim, Graph, Node, Shape, Value, product, quotient, reshape_entries
 
 _STORED = ("float32",)
 """Stored types for which every ONNX Runtime has DepthToSpace and SpaceToDepth."""

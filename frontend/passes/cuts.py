@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.widths import CHANNELS, IMAGE, MOST, Images, Wider, depthwise, is_own
-from layoutsolve.graph import BYTES, Array, Graph, Node, Value
-from layoutsolve.names import Names
-from layoutsolve.records import dataclass
-from layoutsolve.storage import Storage
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE, MOST, Images, Wider, depthwise, is_own
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
+from layoutsolve.ir.integer_storage import Storage
+from layoutsolve.ir.names import Names
 
 REAL = ("float32",)
 """The types of numbers that runtimes pad, beside quantised ones of 8 bits."""

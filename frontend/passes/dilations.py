@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import live, unlike, used
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, reshape_entries
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import live, unlike, used
+from layoutsolve.ir.graph import Dim, Graph, Node, Shape, Value, product, reshape_entries
 
 _SINGLE = frozenset(
     (

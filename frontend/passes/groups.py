@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.live import used
-from layoutsolve.frontend.passes.widths import IMAGE
-from layoutsolve.graph import BYTES, Graph, Node, Quant, Value
-from layoutsolve.names import Names
+from layoutsolve.frontend.passes.channel_rounding import IMAGE
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import BYTES, Graph, Node, Quant, Value
+from layoutsolve.ir.names import Names
 
 BLOCK = 16
 """The channels that are kept together where floats are convolved."""

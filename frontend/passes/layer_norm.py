@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.live import live, unlike, used
-from layoutsolve.graph import Array, Graph, Node, Shape, Value, static_elements
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import live, unlike, used
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Array, Graph, Node, Shape, Value, static_elements
 
 Powers = tuple[int, int, int]
 """Of x, m and r in a term."""

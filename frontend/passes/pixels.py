@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.live import used
-from layoutsolve.frontend.passes.widths import CHANNELS, IMAGE
-from layoutsolve.graph import Graph, Node, Value
-from layoutsolve.names import Names
+from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Node, Value
+from layoutsolve.ir.names import Names
 
 RESULTS = 16
 """How many results of a pixel such kernels give at once."""

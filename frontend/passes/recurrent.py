@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.cells import Cell, Product, Step
-from layoutsolve.frontend.passes.live import live, used
-from layoutsolve.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, memory, reshape_entries
-from layoutsolve.names import Names
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.recurrent_cells import Cell, Product, Step
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, memory, reshape_entries
+from layoutsolve.ir.names import Names
 
 _COUNTED = 3
 """The inputs of a Loop that says how many turns there are."""

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import used
-from layoutsolve.graph import Graph, Node, Value
-from layoutsolve.names import Names
-from layoutsolve.saturation import SUMMING
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.graph import Graph, Node, Value
+from layoutsolve.ir.names import Names
+from layoutsolve.ir.saturation import SUMMING
 
 ROUNDED = ("Div", "Round", "Clip", "Mul")
 """What gives the nearest step: in steps, whole ones, those that bytes hold, and as real numbers again."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import used
-from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
-from layoutsolve.names import Names
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Quant, Value
+from layoutsolve.ir.names import Names
 
 LOWEST, HIGHEST = -128, 127
 

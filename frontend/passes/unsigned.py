@@ -14,9 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from layoutsolve.classes import Classes
-from layoutsolve.graph import Array, Graph, Node, Quant, Region, Value
-from layoutsolve.names import Names
+from layoutsolve.base.disjoint_sets import Classes
+from layoutsolve.ir.graph import Array, Graph, Node, Quant, Region, Value
+from layoutsolve.ir.names import Names
 
 KERNELS = frozenset(
     (

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import live, used
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
-from layoutsolve.names import Names
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.ir.graph import Dim, Graph, Node, Shape, Value, product
+from layoutsolve.ir.names import Names
 
 IMAGE = 4
 """The dimensions of an image."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
-from layoutsolve.graph import Graph, Node, Quant, Value
-from layoutsolve.saturation import may_saturate
-from layoutsolve.storage import WeightStorage
+from layoutsolve.ir.graph import Graph, Node, Quant, Value
+from layoutsolve.ir.integer_storage import WeightStorage
+from layoutsolve.ir.saturation import may_saturate
 
 
 def stored(graph: Graph, way: WeightStorage) -> Graph:

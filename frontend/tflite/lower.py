@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import layoutsolve.frontend.tflite.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.budget import Budget
+from layoutsolve.base.wording import listed, nearest
 from layoutsolve.errors import (
     BudgetError,
     ConversionError,
@@ -18,22 +18,22 @@ from layoutsolve.errors import (
     OptionError,
     UnsupportedError,
 )
-from layoutsolve.frontend.passes.live import live
-from layoutsolve.frontend.tflite.fold import fold
+from layoutsolve.frontend.passes.live_nodes import live
+from layoutsolve.frontend.tflite.constant_folding import fold
 from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
-from layoutsolve.frontend.tflite.lowering.dilated import dilated
+from layoutsolve.frontend.tflite.lowering.dilated_convolution import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
-from layoutsolve.frontend.tflite.lowering.gaps import REFUSED, GapError, compiled
-from layoutsolve.frontend.tflite.lowering.needed import needed
+from layoutsolve.frontend.tflite.lowering.live_operators import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, lowering_of
-from layoutsolve.frontend.tflite.operators.custom import pass_through
-from layoutsolve.frontend.tflite.ports import check_ports, check_written
+from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED, GapError, compiled
+from layoutsolve.frontend.tflite.operator_contract import check_ports, check_written
+from layoutsolve.frontend.tflite.operators.custom.options import pass_through
 from layoutsolve.frontend.tflite.reading import metadata
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
-from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Value, are_halves
-from layoutsolve.wording import listed, nearest
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Dim, Graph, Node, Quant, Shape, Value, are_halves
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.arguments import MOST_THREADS
+from layoutsolve.base.wording import aligned, brief, one_line, printable
+from layoutsolve.conversion.arguments import MOST_THREADS
 from layoutsolve.errors import ModelError, OptionError, VerifyError
 from layoutsolve.frontend import is_onnx, is_tflite
-from layoutsolve.graph import Array
-from layoutsolve.measurement.executed import Executed, executed
+from layoutsolve.io.source import load
+from layoutsolve.ir.graph import Array
+from layoutsolve.measurement.executed_operators import Executed, executed
 from layoutsolve.measurement.timing import (
     SIZES,
     UNSTEADY,
@@ -36,10 +38,8 @@ from layoutsolve.measurement.timing import (
     timed,
     warm,
 )
-from layoutsolve.source import load
-from layoutsolve.verification.drawing import smooth
+from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
-from layoutsolve.wording import aligned, brief, one_line, printable
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 """What files run in."""

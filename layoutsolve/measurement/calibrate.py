@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from layoutsolve.base.platforms import one_core
 from layoutsolve.errors import MeasureError
-from layoutsolve.measurement import forms, moves, ways
+from layoutsolve.measurement import alternatives, forms, transpose_cost
 from layoutsolve.measurement.kernels import runtime_version, share_threads
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import default_target
-from layoutsolve.system import one_core
 
 MOST_SPREAD = 0.1
 """How far half of the rounds may be from their median, relative to it, before a measurement says nothing."""
@@ -39,8 +39,8 @@ class Calibration:
     """What was measured. ``spread`` is how far half of the rounds were from their median, in the median over ways."""
 
     runtime: str
-    ways: Sequence[ways.Result]
-    moves: Sequence[moves.Move]
+    ways: Sequence[alternatives.Result]
+    moves: Sequence[transpose_cost.Move]
     reshape: Cost
     forms: Sequence[forms.Found]
 
@@ -53,14 +53,14 @@ class Calibration:
 
     def facts(self, name: str) -> dict[str, object]:
         """The content of a target's file (``docs/targets.md``)."""
-        costs = moves.fits(self.moves, self.reshape)
+        costs = transpose_cost.fits(self.moves, self.reshape)
         return {
             "name": name,
             "runtime": f"{self.runtime}; rounds differ by {self.spread:.1%}",
             "extends": "ort-cpu",
             **forms.sections(self.forms),
-            **ways.sections(self.ways, default_target().hidden),
-            "latency": moves.section(costs, self.reshape),
+            **alternatives.sections(self.ways, default_target().hidden),
+            "latency": transpose_cost.section(costs, self.reshape),
         }
 
 
@@ -71,15 +71,15 @@ def calibrate(progress: Progress = lambda done, count, part: None) -> Calibratio
     """
     with one_core():
         share_threads(1)
-        groups = [group for group in ways.groups() if group.operator not in AMONG_OTHERS]
+        groups = [group for group in alternatives.groups() if group.operator not in AMONG_OTHERS]
         choices = forms.choices()
         count = len(groups) + len(choices) + 1
-        results: list[ways.Result] = []
+        results: list[alternatives.Result] = []
         for index, group in enumerate(groups):
             progress(index, count, group.operator)
-            results += ways.measured(group, 1)
+            results += alternatives.measured(group, 1)
         progress(len(groups), count, "Transpose")
-        transposes, reshape = moves.moves(), moves.reshape()
+        transposes, reshape = transpose_cost.moves(), transpose_cost.reshape()
         found: list[forms.Found] = []
         for index, (title, candidates) in enumerate(choices.items()):
             progress(len(groups) + 1 + index, count, title)
@@ -120,11 +120,11 @@ def table(calibration: Calibration) -> Iterator[str]:
             if each.choice == choice:
                 what = "wrong on this processor" if not each.right else f"{each.ratio:.2f}"
                 yield f"  {'*' if each.chosen else ' '} {each.candidate.title:16s} {what}"
-    verdicts = ways.verdicts(calibration.ways, 1)
+    verdicts = alternatives.verdicts(calibration.ways, 1)
     listed = {(each.operator, each.kind) for each in calibration.ways if each.listed}
     slow = sum(verdict.hidden > 0 for key, verdict in verdicts.items() if key in listed)
     yield f"ways: {len(listed)} measured, {slow} slow"
-    costs = moves.fits(calibration.moves, calibration.reshape)
+    costs = transpose_cost.fits(calibration.moves, calibration.reshape)
     yield "Transposes of float32, microseconds a megabyte: " + ", ".join(
         f"{motion} {1e6 * sizes['4'].seconds(1 << 20, _blocks(motion)):.0f}" for motion, sizes in costs.items()
     )

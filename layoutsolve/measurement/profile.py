@@ -10,14 +10,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from layoutsolve import files
+from layoutsolve.base.wording import one_line
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Origin
-from layoutsolve.measurement.executed import REORDERS, Executed, executed
+from layoutsolve.io import files
+from layoutsolve.ir.graph import Origin
+from layoutsolve.measurement.executed_operators import REORDERS, Executed, executed
 from layoutsolve.measurement.timing import LEAST, feeds_of
 from layoutsolve.verification.runtimes import OnnxRuntime, optimised
-from layoutsolve.wording import one_line
 
 FEWEST, MOST = 3, 200
 """Runs that are measured, after one that is not."""

@@ -16,12 +16,12 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from layoutsolve.base.platforms import processor_clock
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
-from layoutsolve.system import processor_clock
-from layoutsolve.verification.drawing import smooth
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.onnx_source import called, shape_of, tries
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
-from layoutsolve.verification.same import called, shape_of, tries
 
 SLICE = 1e-3
 """Seconds of one turn: models that are faster run several times in it."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from layoutsolve.documents import Document
+from layoutsolve.base.wording import counted
+from layoutsolve.conversion.json_sidecar import Document
 from layoutsolve.errors import PlanError
 from layoutsolve.planning.schema import faults, plan_schema
-from layoutsolve.wording import counted
 
 Facts = Mapping[str, Any]
 """What a plan says, as JSON has it: ``layoutsolve/planning/plan.schema.json`` describes every field."""

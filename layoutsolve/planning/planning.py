@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
-from layoutsolve.arguments import Options
-from layoutsolve.budget import Budget
+from layoutsolve.base import gc_pause
+from layoutsolve.base.wording import printable
+from layoutsolve.conversion import arguments
+from layoutsolve.conversion.arguments import Options
+from layoutsolve.conversion.provenance import Provenance
+from layoutsolve.conversion.stages import Stages
+from layoutsolve.conversion.translation import emitted, reference
 from layoutsolve.errors import OptionError, PlanError
-from layoutsolve.graph import Graph, Origin
-from layoutsolve.made import Provenance
+from layoutsolve.io.source import Source, load, unchanged
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.planning.plan import Facts, Plan
-from layoutsolve.planning.stating import facts_of, proven
+from layoutsolve.planning.plan_contents import facts_of, proven
 from layoutsolve.solver.proof.text import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
 from layoutsolve.solver.statement.backends import priced
@@ -26,14 +31,10 @@ from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.source import Source, load, unchanged
-from layoutsolve.stages import Stages
-from layoutsolve.translation import emitted, reference
 from layoutsolve.version import VERSION
-from layoutsolve.wording import printable
 
 
-@collector.paused()
+@gc_pause.paused()
 def plan(source: Source, conversion: Conversion) -> Plan:
     """The plan of a conversion, given the source that it was made from, as a path or as bytes.
 
@@ -49,7 +50,7 @@ def plan(source: Source, conversion: Conversion) -> Plan:
         return Plan(facts_of(content, asked))
 
 
-@collector.paused()
+@gc_pause.paused()
 def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | None = None) -> Conversion:
     """Convert a model as a plan says, without a search: what it was written from gives the same bytes.
 

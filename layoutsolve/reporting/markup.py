@@ -8,7 +8,7 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
-from layoutsolve.wording import printable
+from layoutsolve.base.wording import printable
 
 
 class Markup(str):

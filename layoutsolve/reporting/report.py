@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from layoutsolve import arguments
 from layoutsolve.api import Conversion, tried
-from layoutsolve.checker import Digest
+from layoutsolve.certification.checker import Digest
+from layoutsolve.conversion import arguments
+from layoutsolve.conversion.stages import Stages
+from layoutsolve.io.source import Content, Source, load
 from layoutsolve.reporting import sections
-from layoutsolve.reporting.drawn import Side
+from layoutsolve.reporting.graph_view import Side
 from layoutsolve.reporting.markup import asset, element, page
 from layoutsolve.reporting.sections import File
-from layoutsolve.reporting.sourced import source_side
-from layoutsolve.reporting.written import written_side
-from layoutsolve.source import Content, Source, load
-from layoutsolve.stages import Stages
+from layoutsolve.reporting.source_view import source_side
+from layoutsolve.reporting.written_view import written_side
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
-    from layoutsolve.explanation import Explanation
-    from layoutsolve.files import Output
+    from layoutsolve.inspection.explanation import Explanation
+    from layoutsolve.io.files import Output
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.verification.verify import Verification
 

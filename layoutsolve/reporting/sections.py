@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from layoutsolve.base.wording import kept_as_is
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
-from layoutsolve.wording import kept_as_is
 
 if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from layoutsolve.emit.regions import following_of
+from layoutsolve.base.processes import process
+from layoutsolve.base.wording import one_line
+from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
-from layoutsolve.processes import process
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification import litert_process
-from layoutsolve.wording import one_line
 
 if TYPE_CHECKING:
     import onnx

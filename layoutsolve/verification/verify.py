@@ -13,15 +13,17 @@ from typing import Literal, TypeVar, overload
 import numpy as np
 import onnx
 
+from layoutsolve.base.wording import counted
 from layoutsolve.errors import DIFFERENT, UNVERIFIED, VerifyError
 from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.graph import Array
-from layoutsolve.verification.data import Data
-from layoutsolve.verification.data import samples as given_samples
-from layoutsolve.verification.departure import Compared, Inside, Inspection, Inspector
-from layoutsolve.verification.dequantised import dequantised
-from layoutsolve.verification.distance import (
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.dequantized_model import dequantised
+from layoutsolve.verification.input_files import Data
+from layoutsolve.verification.input_files import samples as given_samples
+from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
+from layoutsolve.verification.layer_accuracy import Compared, Inside, Inspection, Inspector
+from layoutsolve.verification.metrics import (
     FACTOR,
     FLOAT16_TOLERANCE,
     FLOAT_TOLERANCE,
@@ -32,11 +34,9 @@ from layoutsolve.verification.distance import (
     passes,
     reason,
 )
-from layoutsolve.verification.drawing import DISTRIBUTIONS, Limits, drawn, limits
-from layoutsolve.verification.partial import partial_of
+from layoutsolve.verification.partial_model import partial_of
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, RefusedError, Run, element, of_result, stepped
-from layoutsolve.verification.signatures import exchanged, subgraph_of
-from layoutsolve.wording import counted
+from layoutsolve.verification.signature_model import exchanged, subgraph_of
 
 T = TypeVar("T")
 

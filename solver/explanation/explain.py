@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from layoutsolve.graph import Graph, Shape
+from layoutsolve.ir.graph import Graph, Shape
 from layoutsolve.solver.explanation.demand import Found, Place, Walk
 from layoutsolve.solver.explanation.remedy import END_KINDS, Freeing, Outcome, Remedy, Trials
 from layoutsolve.solver.limit import Limit

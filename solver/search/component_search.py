@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.bucket_elimination import eliminated
 from layoutsolve.solver.search.decomposition import Component, price_of_component

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.reshape_counts import by_order, near
 from layoutsolve.solver.statement.objective import Tiers, grouping, ranked

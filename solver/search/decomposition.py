@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout

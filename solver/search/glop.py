@@ -8,7 +8,7 @@ from math import inf
 from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse, MPVariableProto
 from ortools.linear_solver.pywraplp import Solver
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.search.interruptible import interruptible
 
 Terms = Iterable[tuple[int, float]]

@@ -13,7 +13,7 @@ from dataclasses import field, fields
 from itertools import chain
 from math import gcd
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.theory.row import Price
 
 FIELDS = tuple(each.name for each in fields(Price))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.glop import Linear
 from layoutsolve.solver.search.integer_program import Program, Tier

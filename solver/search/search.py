@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component_search import solve_component
 from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component

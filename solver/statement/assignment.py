@@ -9,15 +9,15 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from layoutsolve.base.wording import counted, html_table
 from layoutsolve.errors import StrategyError
-from layoutsolve.graph import KEPT, Graph
+from layoutsolve.ir.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule, operator_name
-from layoutsolve.wording import counted, html_table
 
 if TYPE_CHECKING:
     import networkx

@@ -17,10 +17,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import NOTHING, Graph, Node, Value
-from layoutsolve.names import Names
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import NOTHING, Graph, Node, Value
+from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.assignment import MOVES, Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
 from layoutsolve.solver.statement.price import price

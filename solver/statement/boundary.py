@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from layoutsolve.base.wording import listed, nearest
 from layoutsolve.errors import LayoutError
-from layoutsolve.graph import Graph
-from layoutsolve.wording import listed, nearest
+from layoutsolve.ir.graph import Graph
 
 CHOICES = ("keep", "nchw", "nhwc", "free")
 

@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from layoutsolve.graph import Dim, Graph, Node, Value, product
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Dim, Graph, Node, Value, product
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.relation import Placed
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import FREE, Price

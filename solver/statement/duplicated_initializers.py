@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import prod
 
-from layoutsolve.graph import static_elements
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import static_elements
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.row import Row

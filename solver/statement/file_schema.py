@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from layoutsolve.wording import nearest
+from layoutsolve.base.wording import nearest
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)

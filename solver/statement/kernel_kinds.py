@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import combinations
 from typing import TypeVar
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.theory.row import Price
 
 Entry = TypeVar("Entry")

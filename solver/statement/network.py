@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, permutation, whole_dimensions

@@ -1,7 +1,8 @@
 """The price of an assignment, counted from its layouts alone.
 
 The models that CP-SAT and minimum cuts solve are stated without it. Enumeration, concatenations in steps and the check
-of a certificate ask it. What is independent of it is :mod:`layoutsolve.audit`, which counts in the written file.
+of a certificate ask it. What is independent of it is :mod:`layoutsolve.certification.audit`, which counts in the
+written file.
 """
 
 from __future__ import annotations

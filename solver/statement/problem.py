@@ -15,8 +15,8 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Size
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, Dim, Size
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import FREE, Price, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.theory.layout import Layout

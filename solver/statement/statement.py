@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
+from layoutsolve.ir.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.atom_selection import Tensor, unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation

@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layoutsolve.digest import digest
-from layoutsolve.graph import Array, product, static_elements
-from layoutsolve.records import dataclass
+from layoutsolve.base.digest import digest
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, product, static_elements
+from layoutsolve.ir.integer_storage import PLAIN, Dynamic, Storage
 from layoutsolve.solver.statement.kernel_kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.statement.target_forms import Table
 from layoutsolve.solver.theory.kind import Kind, possible
@@ -45,7 +46,6 @@ from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
-from layoutsolve.storage import PLAIN, Dynamic, Storage
 
 if TYPE_CHECKING:
     from layoutsolve.solver.statement.problem import Variable

@@ -12,7 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from layoutsolve.base.wording import nearest, printable
 from layoutsolve.errors import OptionError
+from layoutsolve.ir.integer_storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
 from layoutsolve.solver.statement import file_schema
 from layoutsolve.solver.statement.file_schema import FieldError, Reader, array, choice, mapping, record, whole
 from layoutsolve.solver.statement.kernel_kinds import Class, Key
@@ -22,8 +24,6 @@ from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
-from layoutsolve.storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
-from layoutsolve.wording import nearest, printable
 
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""

@@ -12,9 +12,9 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import CONTROL, Graph, Shape
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import CONTROL, Graph, Shape
 from layoutsolve.solver.theory.letters import MisfitError, form
 from layoutsolve.solver.theory.offer import named
 from layoutsolve.solver.theory.relation import Placed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from layoutsolve import collector
+from layoutsolve.base import gc_pause
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.backends import fixed, marked, priced, unmarked
@@ -67,7 +67,7 @@ def assign(
         raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
     if seconds is not None and not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
-    with collector.paused():
+    with gc_pause.paused():
         stepped, goal = in_steps(graph), Goal(objective, target or default_target())
         limit, boundary = limit or Limit.of(len(stepped.nodes), seconds), boundary or Boundary()
         marking = marked(stepped, goal.target)

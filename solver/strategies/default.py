@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layoutsolve.graph import Graph
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.concat_step_ties import settled
 from layoutsolve.solver.search.search import Solution, solve

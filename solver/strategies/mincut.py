@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from layoutsolve.errors import StrategyError
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of

@@ -23,7 +23,7 @@ As there, a tensor moves as much as it has dimensions other than 1. What differs
 
 from __future__ import annotations
 
-from layoutsolve.graph import Graph, Node
+from layoutsolve.ir.graph import Graph, Node
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary

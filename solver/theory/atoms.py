@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Dim, Graph, Size
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import Dim, Graph, Size
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped

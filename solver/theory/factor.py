@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from layoutsolve.graph import Dim, Shape, Size, product, quotient
+from layoutsolve.ir.graph import Dim, Shape, Size, product, quotient
 
 Block = tuple[tuple[int, ...], tuple[int, ...]]
 """Dimensions of one shape, by number, and those of another one that are the same number of elements."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from layoutsolve.graph import Dim, Shape, product
+from layoutsolve.ir.graph import Dim, Shape, product
 
 Group = tuple[int, ...]
 Layout = tuple[Group, ...]

@@ -17,8 +17,8 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from math import prod
 
-from layoutsolve.graph import PLAN, Dim, Function, Recast, Shape
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import PLAN, Dim, Function, Recast, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Step, Way

@@ -14,9 +14,9 @@ from itertools import product
 from math import prod
 from typing import TypeVar
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import NOTHING, Shape
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import NOTHING, Shape
 from layoutsolve.solver.theory.relation import Form, Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Site, Step, Way, opaque, unnamed

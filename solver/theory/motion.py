@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim
+from layoutsolve.ir.graph import Array, Dim
 from layoutsolve.solver.theory.layout import Layout, order
 
 

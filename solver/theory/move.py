@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.theory.layout import Group, Layout, Order, order, whole
 from layoutsolve.solver.theory.motion import Motion, motion_of
 

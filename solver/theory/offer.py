@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from math import prod
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.markers import coupled, without
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, known_rule, opaque, operator_name
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
 
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.theory.layout import Group, Layout, order
 from layoutsolve.solver.theory.row import FREE, Arrangement, Price, Slot
 

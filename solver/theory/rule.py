@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import CAPTURES, Array, Dim, Function, Graph, Node, Quant, Shape, Size, Value
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import CAPTURES, Array, Dim, Function, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
 from layoutsolve.solver.theory.row import Row

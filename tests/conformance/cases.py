@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
 from tests.truth import litert
 

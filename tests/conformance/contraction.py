@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Quant
 from tests.conformance.cases import Operand, Table, cases, result
 from tests.conformance.convolution import QUANTISED, bias, weights

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.frontend.tflite.operators.flex import BUILTIN, UNARY
-from layoutsolve.graph import Array
+from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN, UNARY
+from layoutsolve.ir.graph import Array
 from tests.conformance.arrangement import any_operand
 from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, plain, single, written
 from tests.truth import litert

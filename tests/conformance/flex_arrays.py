@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.conformance.cases import Model, Operand, Table, cases, constant, fed
 from tests.conformance.flex import FALSE, TRUE, field, model, node_options
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Part
 from tests.conformance.cases import Model, Operand, Table, cases, constant, like, plain
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder
 from tests.conformance.cases import Model, Operand, Table, cases, constant
 

@@ -11,7 +11,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import TYPES, Builder
 from tests.conformance.cases import Case, Model
 from tests.truth import litert

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Quant
 from tests.conformance.cases import Model, Operand, Table, cases, written
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Model, Operand, Table, cases, fitted, plain, result
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.conformance.cases import Model, Operand, Table, cases, constant, written
 from tests.conformance.flex import field, node_options
 

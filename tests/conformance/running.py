@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import onnx
 
-from layoutsolve.graph import Array
-from layoutsolve.verification.distance import Distance, distance, kind
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.metrics import Distance, distance, kind
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, Run
 from layoutsolve.verification.verify import feeds
 from tests.conformance.cases import Case, Model

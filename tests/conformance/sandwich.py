@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import TYPES, Builder, Quant
 from tests.conformance.cases import Case, Model
 from tests.conformance.running import truth_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.conformance import signal_reference as reference
 from tests.conformance.cases import Operand, Table, cases
 from tests.conformance.mediapipe import add

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 Outputs = tuple[Array, ...]
 _U32, _U64 = (1 << 32) - 1, (1 << 64) - 1

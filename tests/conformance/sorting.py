@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Part
 from tests.conformance.cases import Model, Operand, Table, cases
 from tests.conformance.types import _operand

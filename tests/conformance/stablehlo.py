@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder
 from tests.conformance.arithmetic import FAR
 from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, like, plain, written

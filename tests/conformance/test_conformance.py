@@ -10,7 +10,7 @@ import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
-from layoutsolve.frontend.tflite.operators import mediapipe
+from layoutsolve.frontend.tflite.operators.custom import mediapipe
 from tests.audited import audited
 from tests.conformance import families
 from tests.conformance.cases import Case

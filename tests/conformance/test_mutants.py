@@ -18,8 +18,8 @@ from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
-from layoutsolve.frontend.tflite.ports import definitions_of
-from layoutsolve.graph import Array
+from layoutsolve.frontend.tflite.operator_contract import definitions_of
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
 from layoutsolve.verification.verify import feeds
 from tests.conformance import families

@@ -12,7 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, VerifyError
-from layoutsolve.frontend.tflite.ports import definitions_of
+from layoutsolve.frontend.tflite.operator_contract import definitions_of
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.verify import feeds

@@ -9,7 +9,7 @@ import pytest
 from layoutsolve.emit import Kernels, nodes_of, serialise
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import Reading, read
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.conformance import families

@@ -10,7 +10,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.conformance.cases import Operand, constant, plain, single, written
 from tests.conformance.flex import BUILTIN, CHANCE, node_options

@@ -13,7 +13,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.rounding import lift
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Quant

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.conformance import signal_reference as reference
 
 _FRAME = (

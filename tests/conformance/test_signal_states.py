@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import nodes_of, serialise
-from layoutsolve.emit.ahead import FOLDED
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.emit.runtime_folding import FOLDED
+from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.test_random_models import WAYS, check

@@ -13,11 +13,11 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.emit import barriers, serialise
+from layoutsolve.emit import optimization_barriers, serialise
 from layoutsolve.emit.opset import LOWEST_OPSET
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
-from layoutsolve.graph import Quant as Parameters
+from layoutsolve.ir.graph import Array
+from layoutsolve.ir.graph import Quant as Parameters
 from layoutsolve.solver.theory.motion import Motion, motion_of
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.builder import Builder, Quant
@@ -429,7 +429,9 @@ def one_model(source: bytes, dtype: str) -> bytes:
 def test_every_guard_is_described() -> None:
     """The table in the documentation names the transformers that there are guards against, and no other."""
     lines = DOCUMENT.read_text().partition("| transformer |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert {line.split(" | ")[0].removeprefix("| ") for line in lines} == {each.transformer for each in barriers.GUARDS}
+    assert {line.split(" | ")[0].removeprefix("| ") for line in lines} == {
+        each.transformer for each in optimization_barriers.GUARDS
+    }
 
 
 def test_long_chains_are_followed_quickly() -> None:
@@ -445,7 +447,7 @@ def test_long_chains_are_followed_quickly() -> None:
     scales = [onnx.numpy_helper.from_array(np.float32(scale), name) for scale, name in ((0.1, "scale"), (0.2, "other"))]
     zero = onnx.numpy_helper.from_array(np.int8(0), "zero")
     graph = onnx.helper.make_graph(nodes, "chain", ports[:1], ports[1:], [*scales, zero])
-    barriers.guard(graph, 18, str)
+    optimization_barriers.guard(graph, 18, str)
     assert len(graph.node) == len(nodes)
 
 
@@ -505,7 +507,7 @@ def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: st
     graph = onnx.helper.make_graph(nodes, "resized", [given], ports, constants)
     plain = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
     guarded = onnx.ModelProto.FromString(plain.SerializeToString())
-    barriers.guard(guarded.graph, 18, str)
+    optimization_barriers.guard(guarded.graph, 18, str)
     data = {"x": random.uniform(-1, 9, (images, 4, 5, 6)).astype(np.float32)}
     expected = OnnxRuntime(plain.SerializeToString(), level="none").run(data)
     for level in LEVELS:
@@ -605,7 +607,7 @@ def test_a_resize_behind_transposes(seed: int) -> None:
             continue
         break
     guarded = onnx.ModelProto.FromString(plain.SerializeToString())
-    barriers.guard(guarded.graph, 18, str)
+    optimization_barriers.guard(guarded.graph, 18, str)
     for model in (guarded, layoutsolve.convert(plain.SerializeToString()).model):
         for level in LEVELS:
             for found, wanted in zip(
@@ -679,7 +681,7 @@ def test_fast_transposes_stay_two(seed: int) -> None:
     shape = random.integers(4, 12, 4).tolist()
     plain = turned(operators, first, second, shape)
     guarded = onnx.ModelProto.FromString(plain.SerializeToString())
-    barriers.guard(guarded.graph, 18, str)
+    optimization_barriers.guard(guarded.graph, 18, str)
     data = {"x": random.uniform(0, 9, shape).astype(np.float32)}
     (expected,) = OnnxRuntime(plain.SerializeToString(), level="none").run(data)
     large = np.prod(shape) >= 1 << 10
@@ -695,7 +697,7 @@ def test_few_transposes_are_copied() -> None:
     for first in permutations(range(4)):
         for second in permutations(range(4)):
             model = turned(["Relu"], first, second, (5, 6, 7, 8))
-            barriers.guard(model.graph, 18, str)
+            optimization_barriers.guard(model.graph, 18, str)
             assert ("Gather" in operators(model)) == ((first, second) in MADE_SLOW)
 
 
@@ -720,7 +722,7 @@ def left_in_bytes(model: onnx.ModelProto, operator: str, *shape: int) -> bool:
     without one.
     """
     plain = model.SerializeToString()
-    barriers.guard(model.graph, 18, str)
+    optimization_barriers.guard(model.graph, 18, str)
     data = {"x": np.random.default_rng(0).uniform(-5, 5, shape).astype(np.float32)}
     (expected,) = OnnxRuntime(plain, level="none").run(data)
     for level in LEVELS:
@@ -823,7 +825,7 @@ def test_products_that_are_scaled(sides: tuple[str, str], added: bool, halved: b
     if halved:
         model.graph.node[0].attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, f=0.5)
     (expected,) = OnnxRuntime(model.SerializeToString(), level="none").run(data)
-    barriers.guard(model.graph, 18, str)
+    optimization_barriers.guard(model.graph, 18, str)
     kept = added or halved or "factor" not in sides
     assert operators(model) == ["Gemm", *["Reshape"] * bool(view), *["Mul"] * kept]
     for level in LEVELS:

@@ -14,7 +14,7 @@ from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, LoweringError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
-from layoutsolve.graph import CONTROL, Graph, Node, Origin, Value
+from layoutsolve.ir.graph import CONTROL, Graph, Node, Origin, Value
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.conformance import families
 

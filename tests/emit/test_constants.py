@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit.constants import rearranged
-from layoutsolve.graph import Array, Quant, Value
+from layoutsolve.ir.graph import Array, Quant, Value
 from layoutsolve.solver.theory.layout import Layout, order
 
 

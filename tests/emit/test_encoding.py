@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from layoutsolve.emit import encoding, pieces
+from layoutsolve.emit import pieces, streamed_proto
 from layoutsolve.errors import OutputError
 
 
@@ -38,8 +38,8 @@ def test_pieces(seed: int) -> None:
 def test_more_than_a_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     made = model(3)
     size = len(made.graph.SerializeToString())
-    monkeypatch.setattr(encoding, "MOST", size)
+    monkeypatch.setattr(streamed_proto, "MOST", size)
     assert b"".join(pieces(made))
-    monkeypatch.setattr(encoding, "MOST", size - 1)
+    monkeypatch.setattr(streamed_proto, "MOST", size - 1)
     with pytest.raises(OutputError, match=f"the {size} bytes"):
         list(pieces(made))

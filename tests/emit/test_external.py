@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from layoutsolve.emit import External, apply, place, serialise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 import layoutsolve
-from experiments.demo import BLOCKS, mobilenet
+from experiments.make.demo import BLOCKS, mobilenet
 from layoutsolve.emit import apply, serialise
 from layoutsolve.solver import assign
 from layoutsolve.verification.runtimes import optimised

@@ -15,7 +15,7 @@ import layoutsolve
 from layoutsolve.emit import tensors
 from layoutsolve.emit.guards.scope import Scope, widened
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime, optimised
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder

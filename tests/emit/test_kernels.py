@@ -7,8 +7,8 @@ import json
 import onnxruntime
 import pytest
 
-from experiments.kernels import _versions
-from layoutsolve.kernels import TABLE
+from experiments.measure.kernels import _versions
+from layoutsolve.proto.ort_kernels import TABLE
 
 
 def test_table_of_kernels() -> None:

@@ -11,7 +11,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, required_opset
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Graph, Node, Quant, Value
+from layoutsolve.ir.graph import Graph, Node, Quant, Value
 from tests.graphs import GraphBuilder
 
 

@@ -12,13 +12,13 @@ from onnx import helper, numpy_helper
 
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, ir_version
 from layoutsolve.emit.tensors import elements, tensor
-from layoutsolve.protos import attribute, port
+from layoutsolve.proto.messages import attribute, port
 from tests.builder import Builder
 
 ALONE = """
 import sys
-from layoutsolve import lean
-lean.own = True
+from layoutsolve.base import lazy_imports
+lazy_imports.own = True
 import layoutsolve
 conversion = layoutsolve.convert(sys.argv[1])
 assert not {"onnx", "onnx.helper", "ml_dtypes"} & sys.modules.keys()

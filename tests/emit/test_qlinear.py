@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.demo import BLOCKS, mobilenet
+from experiments.make.demo import BLOCKS, mobilenet
 from layoutsolve.emit import Kernels, nodes_of, serialise
 from layoutsolve.emit.qlinear import _FORMS
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Array, Graph, Quant
+from layoutsolve.ir.graph import Array, Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import nodes_of, serialise
-from layoutsolve.graph import Array, Graph, Quant
+from layoutsolve.ir.graph import Array, Graph, Quant
 from tests.graphs import GraphBuilder, run
 
 STEPS = (0.05, 0.07)

@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 
 from layoutsolve.emit import serialise
-from layoutsolve.graph import CONTROL as TIES
-from layoutsolve.graph import STATE, Graph
-from layoutsolve.scopes import graphs_of, nodes_of
+from layoutsolve.ir.graph import CONTROL as TIES
+from layoutsolve.ir.graph import STATE, Graph
+from layoutsolve.proto.scopes import graphs_of, nodes_of
 from tests.graphs import GraphBuilder, run
 from tests.solver.random_graphs import CONTROL, random_graph
 

@@ -17,14 +17,14 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 import layoutsolve
-from experiments import processors
+from experiments.compare import processors
 from layoutsolve.emit import nodes_of, serialise
-from layoutsolve.emit.selecting import NAME, running, selects
+from layoutsolve.emit.selected_weights import NAME, running, selects
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
-from layoutsolve.graph import Graph, Quant
-from layoutsolve.measurement.executed import INTEGER
-from layoutsolve.saturation import saturating, too_large
+from layoutsolve.ir.graph import Graph, Quant
+from layoutsolve.ir.saturation import saturating, too_large
+from layoutsolve.measurement.executed_operators import INTEGER
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import Bytes, convolution, dense, given
 from tests.emit.test_qlinear import product as matrices

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.graph import Array, condensed
+from layoutsolve.ir.graph import Array, condensed
 
 TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT32)
 

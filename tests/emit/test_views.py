@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.audit import recount
+from layoutsolve.certification.audit import recount
 from layoutsolve.emit import meant, nodes_of, serialise, views
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.audited import audited
 from tests.graphs import GraphBuilder, assert_same, feeds

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
-from layoutsolve.printing import STAGES
+from layoutsolve.inspection.printing import STAGES
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.golden.models import MODELS

@@ -13,11 +13,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from experiments import demo
-from layoutsolve import cli
+from experiments.make import demo
+from layoutsolve.cli import command_line
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import Loaded, measured
-from layoutsolve.measurement.executed import Executed, executed
+from layoutsolve.measurement.executed_operators import Executed, executed
 from layoutsolve.measurement.timing import Runner, setting
 
 
@@ -92,7 +92,7 @@ def test_files_are_measured(
     target = str(tmp_path / "target") if level == "all" else target
     source = str(tmp_path / "source") if level == "all" else source
     before = sorted(Path(source).parent.iterdir())
-    assert cli.main(["bench", target, target, source, "--json", "--level", level]) == 0
+    assert command_line.main(["bench", target, target, source, "--json", "--level", level]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [each["runtime"] for each in report["files"]] == ["ONNX Runtime"] * 2 + ["LiteRT, XNNPACK", "LiteRT, plain"]
     assert report["files"][0]["ratio"] == 1
@@ -125,7 +125,7 @@ def test_refusals_are_one_line(
     Path("text.onnx").write_bytes(b"not a model")
     Path("bad.onnx").write_bytes(onnx.parser.parse_model(NONSENSE).SerializeToString())
     Path("bad").write_bytes(b"\x18\0\0\0TFL3" + bytes(64))
-    assert cli.main(["bench", *arguments]) == 2
+    assert command_line.main(["bench", *arguments]) == 2
     output, error = capsys.readouterr()
     assert said in error
     assert (output, error.count("\n")) == ("", 1)
@@ -136,7 +136,7 @@ def test_openvino_is_asked_for(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openvino" else find(name))
-    assert cli.main(["bench", files[1], "--openvino"]) == 2
+    assert command_line.main(["bench", files[1], "--openvino"]) == 2
     assert "pip install openvino" in capsys.readouterr().err
 
 
@@ -148,11 +148,11 @@ def test_what_one_runtime_refuses_is_told(
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     monkeypatch.setattr("layoutsolve.measurement.bench.compiled", refuses)
-    assert cli.main(["bench", *files, "--openvino", "--json"]) == 0
+    assert command_line.main(["bench", *files, "--openvino", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [each["runtime"] for each in report["files"]] == ["LiteRT, XNNPACK", "LiteRT, plain", "ONNX Runtime"]
     assert [(each["file"], each["runtime"]) for each in report["refused"]] == [(file, "OpenVINO") for file in files]
-    assert cli.main(["bench", *files, "--openvino"]) == 0
+    assert command_line.main(["bench", *files, "--openvino"]) == 0
     assert capsys.readouterr().out.count(" is not measured in OpenVINO: ") == len(files)
 
 
@@ -161,5 +161,5 @@ def test_file_of_that_name_is_reached(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bench").write_bytes(Path(files[0]).read_bytes())
-    assert cli.main(["./bench", "-o", "out.onnx", "--target", "portable"]) == 0
+    assert command_line.main(["./bench", "-o", "out.onnx", "--target", "portable"]) == 0
     assert executed(onnx.load("out.onnx")) == executed(onnx.load(files[1]))

@@ -13,23 +13,23 @@ import numpy as np
 import onnx
 import pytest
 
-from layoutsolve import cli
+from layoutsolve.cli import command_line
 from layoutsolve.errors import FAILED, MeasureError
 from layoutsolve.measurement import calibrate, forms
+from layoutsolve.measurement.alternatives import Result, Verdict, sections, steady
 from layoutsolve.measurement.kernels import results
-from layoutsolve.measurement.moves import Move
-from layoutsolve.measurement.ways import Result, Verdict, sections, steady
+from layoutsolve.measurement.transpose_cost import Move
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import default_target, parsed
 
 FEW = """
 import sys
-from layoutsolve import cli
-from layoutsolve.measurement import calibrate, ways
-groups = ways.groups
-ways.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
+from layoutsolve.cli import command_line
+from layoutsolve.measurement import alternatives, calibrate
+groups = alternatives.groups
+alternatives.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
 calibrate.MOST_SPREAD = {most}
-sys.exit(cli.main(["calibrate", "-o", {path!r}, *{more!r}]))
+sys.exit(command_line.main(["calibrate", "-o", {path!r}, *{more!r}]))
 """
 """A calibration that takes seconds, since it measures one operator's ways."""
 
@@ -185,15 +185,15 @@ def test_a_busy_machine_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_options(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["calibrate", *arguments]) == FAILED
+    assert command_line.main(["calibrate", *arguments]) == FAILED
     assert message in capsys.readouterr().err
 
 
 def test_too_much_spread_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate.ways, "groups", list)
+    monkeypatch.setattr(calibrate.alternatives, "groups", list)
     monkeypatch.setattr(calibrate, "share_threads", lambda count: None)
-    monkeypatch.setattr(calibrate.moves, "moves", list)
-    monkeypatch.setattr(calibrate.moves, "reshape", lambda: Cost(1e-6, 0.0))
+    monkeypatch.setattr(calibrate.transpose_cost, "moves", list)
+    monkeypatch.setattr(calibrate.transpose_cost, "reshape", lambda: Cost(1e-6, 0.0))
     found = forms.Found("bytes", candidate("first"), 1.5, True, 0.5, True)
     monkeypatch.setattr(calibrate.forms, "choices", lambda: {"bytes": list})
     monkeypatch.setattr(calibrate.forms, "decided", lambda title, candidates: [found])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from layoutsolve import cli
+from layoutsolve.cli import command_line
 from layoutsolve.errors import FAILED
-from layoutsolve.measurement.executed import Executed
+from layoutsolve.measurement.executed_operators import Executed
 from layoutsolve.measurement.profile import ADDED, INSERTED, made, place_of
 from tests.networks import Network
 
@@ -82,9 +82,9 @@ def source(path: Path) -> str:
 
 def test_a_model_is_profiled_and_written_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = source(tmp_path / "m.tflite")
-    assert cli.main([given, "-o", str(tmp_path / "plain.onnx")]) == 0
+    assert command_line.main([given, "-o", str(tmp_path / "plain.onnx")]) == 0
     capsys.readouterr()
-    assert cli.main([given, "-o", str(tmp_path / "m.onnx"), "--profile", "--json"]) == 0
+    assert command_line.main([given, "-o", str(tmp_path / "m.onnx"), "--profile", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["profile"]
     assert (tmp_path / "m.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "m.tflite", "plain.onnx"]
@@ -92,7 +92,7 @@ def test_a_model_is_profiled_and_written_as_it_is(tmp_path: Path, capsys: pytest
     assert "CONV_2D#0" in named and "FULLY_CONNECTED#2" in named
     assert sum(each["share"] for each in found["operators"]) == pytest.approx(1, abs=1e-3)
     assert sum(each["milliseconds"] for each in found["kinds"]) == pytest.approx(found["milliseconds"], rel=1e-3)
-    assert cli.main([given, "-o", str(tmp_path / "m.onnx"), "--profile"]) == 0
+    assert command_line.main([given, "-o", str(tmp_path / "m.onnx"), "--profile"]) == 0
     assert "ms a run on one thread" in capsys.readouterr().out
 
 
@@ -100,5 +100,5 @@ def test_a_model_is_profiled_and_written_as_it_is(tmp_path: Path, capsys: pytest
 def test_what_writes_no_model_has_no_profile(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([source(tmp_path / "m.tflite"), *options, "--profile"]) == FAILED
+    assert command_line.main([source(tmp_path / "m.tflite"), *options, "--profile"]) == FAILED
     assert "profile" in capsys.readouterr().err

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
-from layoutsolve.cli import main
+from experiments.make.demo import mobilenet
+from layoutsolve.cli.command_line import main
 from layoutsolve.solver.statement.target_file import KNOWN
 
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from experiments.doubles import exact, off
+from experiments.compare.doubles import exact, off
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.random_onnx import random_model
 

@@ -12,10 +12,10 @@ import pytest
 from onnx import numpy_helper
 
 import layoutsolve
-from experiments.demo import mobilenet
-from experiments.plans import FAR, apart, planned
+from experiments.compare.plans import FAR, apart, planned
+from experiments.make.demo import mobilenet
 from layoutsolve.frontend import Model, parse
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.solver.statement.target_file import SYSTEMS
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.networks import Network, Quantised

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from tests.builder import Builder
 
 HOSTILE = (

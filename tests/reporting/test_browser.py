@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from layoutsolve.cli import main
+from layoutsolve.base.wording import printable
+from layoutsolve.cli.command_line import main
 from layoutsolve.reporting import report
-from layoutsolve.wording import printable
 from tests.families import nested
 from tests.reporting.pages import HOSTILE, chain, empty, moved, reported
 

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from layoutsolve.reporting import layered
-from layoutsolve.reporting.layered import GAP, STEP, drawing
+from layoutsolve.reporting import layered_drawing
+from layoutsolve.reporting.layered_drawing import GAP, STEP, drawing
 
 
 def random_graph(seed: int) -> tuple[list[int], list[tuple[int, int]]]:
@@ -58,7 +58,7 @@ def test_a_chain_is_straight_whatever_its_weights_are() -> None:
 def test_lines_beyond_the_room_for_them_are_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = [(number - 1, number) for number in range(1, 50)] + [(0, 49), (20, 23)]
     assert drawing([40] * 50, edges).bends[0, 49]
-    monkeypatch.setattr(layered, "LANES", 0.1)
+    monkeypatch.setattr(layered_drawing, "LANES", 0.1)
     found = drawing([40] * 50, edges)
     assert found.bends[20, 23] and not found.bends[0, 49]
 

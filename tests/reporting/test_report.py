@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.base.wording import printable
+from layoutsolve.cli.command_line import main
 from layoutsolve.emit import nodes_of
-from layoutsolve.explanation import lines_of
-from layoutsolve.reporting.drawn import ORDERS
-from layoutsolve.reporting.sourced import source_side
-from layoutsolve.reporting.written import order_of, written_side
-from layoutsolve.source import load
-from layoutsolve.wording import printable
+from layoutsolve.inspection.explanation import lines_of
+from layoutsolve.io.source import load
+from layoutsolve.reporting.graph_view import ORDERS
+from layoutsolve.reporting.source_view import source_side
+from layoutsolve.reporting.written_view import order_of, written_side
 from tests.families import nested
 from tests.random_models import network
 from tests.reporting.pages import HOSTILE, chain, custom, data_of, empty, moved, reported, text_of, unmeasured
@@ -249,10 +249,10 @@ def test_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_nothing_is_imported_unasked(tmp_path: Path) -> None:
     """Whoever asks for no report does not wait for what makes one."""
     (tmp_path / "a.tflite").write_bytes(moved())
-    code = "import sys; from layoutsolve.cli import main; main(['a.tflite', '-q']); print([*sys.modules])"
+    code = "import sys; from layoutsolve.cli.command_line import main; main(['a.tflite', '-q']); print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "layoutsolve.api" in done.stdout
-    assert "layoutsolve.reporting" not in done.stdout and "layoutsolve.explanation" not in done.stdout
+    assert "layoutsolve.reporting" not in done.stdout and "layoutsolve.inspection.explanation" not in done.stdout
 
 
 @pytest.mark.parametrize("options", [["--external-data"], ["--quant", "float"], ["--strategy", "transpose"]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from tests.solver.mixed_graphs import LARGEST, Mixed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Graph, Quant, Size, symbol
+from layoutsolve.ir.graph import Graph, Quant, Size, symbol
 from layoutsolve.solver.theory.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.graph import Graph, Quant
 from tests.graphs import GraphBuilder
 
 Shape = tuple[int, ...]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Graph, Node, Size, Value
+from layoutsolve.ir.graph import Array, Graph, Node, Size, Value
 from layoutsolve.solver.theory.rules.elementwise import BROADCASTING, UNARY
 from tests.solver.cases import CASES, Random, graph_of
 

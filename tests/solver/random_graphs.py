@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from tests.graphs import GraphBuilder
 
 Layer = Callable[[GraphBuilder, np.random.Generator, list[str]], str]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import lower_first

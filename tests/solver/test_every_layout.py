@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.counterexamples import STAGED
+from experiments.fuzz.counterexamples import STAGED
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.block_orders import FEW_BLOCKS
 from layoutsolve.solver.statement.target import Target

@@ -13,10 +13,10 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from layoutsolve.collector import paused
+from layoutsolve.base.gc_pause import paused
 from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend import read
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.search import formulation

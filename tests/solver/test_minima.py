@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Quant, symbol
+from layoutsolve.ir.graph import Quant, symbol
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, SHIPPED, shipped
 from tests.audited import audited

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.errors import StrategyError
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked

@@ -10,7 +10,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.emit import serialise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import Assignment
 from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.solver.cases import CASES

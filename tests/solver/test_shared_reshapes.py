@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.objective import ranked
 from tests.graphs import GraphBuilder

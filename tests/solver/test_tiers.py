@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search import component_search

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.audited import audited
 from tests.graphs import GraphBuilder

@@ -6,7 +6,7 @@ merge and split dimensions, so that Reshapes are left to choose from.
 
 from __future__ import annotations
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from tests.solver.broadcast_graphs import Broadcasts
 
 

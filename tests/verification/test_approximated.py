@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.verdicts import broken
+from experiments.compare.verdicts import broken
 from tests.builder import Builder, Quant
 
 

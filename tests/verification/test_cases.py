@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.verdicts import FAULTS, broken
-from layoutsolve.verification.misread import reading
+from experiments.compare.verdicts import FAULTS, broken
+from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.verify import FEW
 from tests.conformance.cases import Case
 from tests.conformance.families import every_case

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from experiments.verdicts import FAULTS, broken
+from experiments.compare.verdicts import FAULTS, broken
 from layoutsolve import Conversion
 from layoutsolve.verification import verify as verification
 from tests.random_models import network
@@ -50,7 +50,7 @@ def test_what_operators_excuse_is_no_failure(monkeypatch: pytest.MonkeyPatch) ->
     """Outputs that are off by what roundings come to pass, also where tensors are too large to be compared unasked."""
     monkeypatch.setattr(verification, "MOST_BYTES", -1)
     monkeypatch.setattr(verification.OutputComparison, "no_further_than_xnnpack", False)
-    monkeypatch.setattr("layoutsolve.verification.distance.NEAR", 2.0)
+    monkeypatch.setattr("layoutsolve.verification.metrics.NEAR", 2.0)
     source = network(1, "int8").source
     conversion = layoutsolve.convert(source)
     found = layoutsolve.verify(source, conversion)

@@ -11,9 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
-from experiments.demo import mobilenet
+from experiments.make.demo import mobilenet
 from layoutsolve import Conversion
-from layoutsolve.verification.departure import Inspection
+from layoutsolve.verification.layer_accuracy import Inspection
 from tests.builder import Builder, Quant
 from tests.frontend.passes.test_infinities import masked
 from tests.random_models import network

@@ -14,13 +14,13 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.errors import VerifyError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification import verify as verification
-from layoutsolve.verification.repacked import packed
+from layoutsolve.verification.flatbuffer_repacking import packed
 from layoutsolve.verification.runtimes import following_of
-from layoutsolve.verification.signatures import exchanged, subgraph_of
+from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from tests.builder import Builder, Quant
 from tests.conformance.test_states import CASES
 from tests.random_models import network

@@ -9,8 +9,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import layoutsolve
-from experiments.verdicts import broken
-from layoutsolve.verification.repacked import opened, packed
+from experiments.compare.verdicts import broken
+from layoutsolve.verification.flatbuffer_repacking import opened, packed
 from tests.builder import Builder
 from tests.random_models import network
 

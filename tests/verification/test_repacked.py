@@ -7,9 +7,9 @@ import pytest
 
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.dequantised import dequantised
-from layoutsolve.verification.repacked import opened, packed
-from layoutsolve.verification.signatures import exchanged, subgraph_of
+from layoutsolve.verification.dequantized_model import dequantised
+from layoutsolve.verification.flatbuffer_repacking import opened, packed
+from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from tests.random_models import network
 from tests.truth import litert
 from tests.verification.test_inputs import as_signature, with_subgraphs

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.drawing import DISTRIBUTIONS, Limits, drawn, limits
+from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
 from layoutsolve.verification.verify import MOST
 from tests.builder import Builder
 

@@ -14,9 +14,9 @@ from onnx import numpy_helper
 from layoutsolve.emit import serialise
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.graph import Array
-from layoutsolve.verification.distance import Distance
-from layoutsolve.verification.drawing import smooth
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.metrics import Distance
 from layoutsolve.verification.runtimes import LiteRT
 from layoutsolve.verification.verify import PLAIN, TWIN, OutputComparison, verify
 from tests.builder import Builder, Quant

@@ -2,7 +2,7 @@
 as they stand.
 """
 
-from layoutsolve.frontend.onnx.operators import normal, quantisation, told, views
+from layoutsolve.frontend.onnx.operators import default_attributes, normal_forms, quantisation, views
 from layoutsolve.frontend.onnx.operators.registry import LOWERINGS
 
-__all__ = ["LOWERINGS", "normal", "quantisation", "told", "views"]
+__all__ = ["LOWERINGS", "default_attributes", "normal_forms", "quantisation", "views"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.frontend.onnx.draft import Call, Draft
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.graph import CAPTURES, Node, Quant, Value
+from layoutsolve.ir.graph import CAPTURES, Node, Quant, Value
 
 STORED = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4")
 """The types of whole numbers that stand for real ones."""

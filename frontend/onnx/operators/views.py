@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.graph import Array, Dim, Quant, Size, Value, product, quotient, reshape_entries
-from layoutsolve.kernels import moves
+from layoutsolve.ir.graph import Array, Dim, Quant, Size, Value, product, quotient, reshape_entries
+from layoutsolve.proto.ort_kernels import moves
 
 
 @lowering("Identity")

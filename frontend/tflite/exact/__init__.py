@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from layoutsolve.frontend.tflite.exact import elementwise, pooling, products, resize, softmax, tables  # noqa: F401  (register)
+from layoutsolve.frontend.tflite.exact.builder import REMEDY
 from layoutsolve.frontend.tflite.exact.registry import EXACT
-from layoutsolve.frontend.tflite.exact.writing import REMEDY
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.graph import Node
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.ir.graph import Node
 
 __all__ = ["lower_exactly"]
 

@@ -9,9 +9,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.frontend.tflite.exact.registry import exactly
-from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.exact.writing import (
+from layoutsolve.frontend.tflite.exact.builder import (
     REMEDY,
     every_byte,
     every_number,
@@ -27,12 +25,14 @@ from layoutsolve.frontend.tflite.exact.writing import (
     write_doubles,
     zero_of,
 )
+from layoutsolve.frontend.tflite.exact.registry import exactly
+from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.activation import repeated
-from layoutsolve.frontend.tflite.operators.common import cast_to
-from layoutsolve.graph import Array, Dim, Shape, Value
+from layoutsolve.frontend.tflite.operators.shared.common import cast_to
+from layoutsolve.ir.graph import Array, Dim, Shape, Value
 
 _SHIFT = 20
 """The bits behind the point with which LiteRT adds bytes."""

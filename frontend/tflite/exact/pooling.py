@@ -7,9 +7,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.frontend.tflite.exact.registry import exactly
-from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
-from layoutsolve.frontend.tflite.exact.writing import (
+from layoutsolve.frontend.tflite.exact.builder import (
     REMEDY,
     WHOLE,
     OnNumbers,
@@ -22,13 +20,15 @@ from layoutsolve.frontend.tflite.exact.writing import (
     write_doubles,
     zero_of,
 )
+from layoutsolve.frontend.tflite.exact.registry import exactly
+from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
-from layoutsolve.frontend.tflite.operators.common import activation, stored_bounds
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.reduction import write_place
-from layoutsolve.graph import Value
+from layoutsolve.frontend.tflite.operators.shared.common import activation, stored_bounds
+from layoutsolve.ir.graph import Value
 
 _WINDOW = 1 << 12
 """The most elements of a window whose average float32 tells apart from those that are a little more or less."""

@@ -7,9 +7,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.exact.registry import exactly
-from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.exact.writing import (
+from layoutsolve.frontend.tflite.exact.builder import (
     REMEDY,
     WHOLE,
     OnNumbers,
@@ -20,10 +18,12 @@ from layoutsolve.frontend.tflite.exact.writing import (
     scale_of,
     step,
 )
+from layoutsolve.frontend.tflite.exact.registry import exactly
+from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
-from layoutsolve.frontend.tflite.operators.common import BYTES, cast_to
-from layoutsolve.graph import Array, Quant, Value
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import BYTES, cast_to
+from layoutsolve.ir.graph import Array, Quant, Value
 
 _CHANNELS, _ELEMENTS = 8, 16
 """The channels of int8, or elements of uint8, that some of LiteRT's kernels compute at a time; they round those that

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 _BITS = 31
 _MANTISSA = 53

@@ -9,15 +9,15 @@ from itertools import product
 
 import numpy as np
 
+from layoutsolve.frontend.tflite.exact.builder import REMEDY, quant_in, step, store, stored, write_doubles
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles
-from layoutsolve.frontend.tflite.exact.writing import REMEDY, quant_in, step, store, stored, write_doubles
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
-from layoutsolve.frontend.tflite.operators.common import cast_to, ranked
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
 from layoutsolve.frontend.tflite.operators.resize import Neighbours, has_halves, is_aligned, neighbours_of
-from layoutsolve.graph import Array, Value
+from layoutsolve.frontend.tflite.operators.shared.common import cast_to, ranked
+from layoutsolve.ir.graph import Array, Value
 
 _ONE = 1 << 10
 

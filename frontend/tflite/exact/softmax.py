@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.tflite.exact.builder import looked_up_at, quant_in, scale_of, step, store, stored, zero_of
 from layoutsolve.frontend.tflite.exact.registry import exactly
-from layoutsolve.frontend.tflite.exact.writing import looked_up_at, quant_in, scale_of, step, store, stored, zero_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.operators.common import cast_to
+from layoutsolve.frontend.tflite.operators.shared.common import cast_to
 
 
 @exactly("SOFTMAX")

@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.frontend.tflite.exact.registry import exactly
-from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.exact.writing import (
+from layoutsolve.frontend.tflite.exact.builder import (
     REMEDY,
     every_byte,
     in_vectors,
@@ -20,14 +18,16 @@ from layoutsolve.frontend.tflite.exact.writing import (
     store,
     zero_of,
 )
+from layoutsolve.frontend.tflite.exact.registry import exactly
+from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.activation import CLAMPS
 from layoutsolve.frontend.tflite.operators.arrangement import join
-from layoutsolve.frontend.tflite.operators.common import BYTES, activation, cast_to, stored_bounds
-from layoutsolve.graph import Array, Quant, Value, product
+from layoutsolve.frontend.tflite.operators.shared.common import BYTES, activation, cast_to, stored_bounds
+from layoutsolve.ir.graph import Array, Quant, Value, product
 
 _REQUANTISED, _CONVERTED = 16, 8
 """The elements that LiteRT requantises, or converts from floats or to them, at a time; those left over at the end it

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.base.wording import brief
 from layoutsolve.errors import ConversionError, LoweringError, ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
+from layoutsolve.frontend.tflite.lowering.data_movement import MOVING, Common, common_of
 from layoutsolve.frontend.tflite.lowering.draft import Lowering, State
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
-from layoutsolve.frontend.tflite.lowering.moving import MOVING, Common, common_of
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, quant_of, requantised, transposed_quant
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
-from layoutsolve.graph import (
+from layoutsolve.ir.graph import (
     PACKED,
     Array,
     Dim,
@@ -35,8 +37,6 @@ from layoutsolve.graph import (
     reshape_entries,
     symbol,
 )
-from layoutsolve.records import dataclass
-from layoutsolve.wording import brief
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -229,7 +229,7 @@ class Call:
 
     @cached_property
     def _common(self) -> Common | None:
-        """The parameters in which the operator sees all that it moves, as in the table of ``moving.py``."""
+        """The parameters in which the operator sees all that it moves, as in the table of ``data_movement.py``."""
         indices = self.operator.inputs
         if not self.operator.outputs or self.operator.name not in MOVING:
             return None

@@ -9,18 +9,18 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.budget import Budget
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.arithmetic import Meanings
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.sparse import dense
 from layoutsolve.frontend.tflite.reading.strings import strings
-from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
-from layoutsolve.names import Names, short
-from layoutsolve.records import dataclass
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
+from layoutsolve.ir.names import Names, short
 
 _WIDEST = 8
 """The bytes of the widest numbers that are computed."""

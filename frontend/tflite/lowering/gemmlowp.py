@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 _ONE = (1 << 15) - 1
 _POWERS = {-2: 25520, -1: 19875, 0: 12055, 1: 4435, 2: 600, 3: 11, 4: 0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.records import dataclass
-from layoutsolve.storage import USUAL, Dynamic, Storage
+from layoutsolve.ir.integer_storage import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""

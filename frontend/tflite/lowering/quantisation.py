@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading.model import Tensor
-from layoutsolve.graph import Array, Quant, Value
+from layoutsolve.ir.graph import Array, Quant, Value
 
 _LIMITS = {"int2": (-2, 1), "int4": (-8, 7), "uint4": (0, 15)}
 _LARGEST = float(np.finfo(np.float32).max)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layoutsolve.graph import Array, Quant
+from layoutsolve.ir.graph import Array, Quant
 
 if TYPE_CHECKING:
     from fractions import Fraction

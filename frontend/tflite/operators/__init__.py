@@ -9,10 +9,8 @@ from layoutsolve.frontend.tflite.operators import (
     contraction,
     control,
     convolution,
-    custom,
     elementwise,
     filling,
-    flex,
     gathering,
     normalisation,
     padding,
@@ -23,6 +21,7 @@ from layoutsolve.frontend.tflite.operators import (
     slicing,
     space,
 )
+from layoutsolve.frontend.tflite.operators.flex import elementwise as flex
 
 __all__ = [
     "activation",
@@ -31,7 +30,6 @@ __all__ = [
     "contraction",
     "control",
     "convolution",
-    "custom",
     "elementwise",
     "filling",
     "flex",

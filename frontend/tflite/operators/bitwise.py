@@ -7,10 +7,10 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import as_int64, as_stored, cast_to, store, write_stored
-from layoutsolve.graph import Value
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, cast_to, store, write_stored
+from layoutsolve.ir.graph import Value
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _SHORT = _INTEGERS[:6]

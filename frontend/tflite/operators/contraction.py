@@ -7,12 +7,12 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast, reshaped
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators import dynamic
-from layoutsolve.frontend.tflite.operators.common import bias_of, hybrid_weights, ranked, write_activated
-from layoutsolve.frontend.tflite.operators.custom import integer
-from layoutsolve.graph import Array, Shape, Size, Value
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.custom.options import integer
+from layoutsolve.frontend.tflite.operators.shared import dynamic_products
+from layoutsolve.frontend.tflite.operators.shared.common import bias_of, hybrid_weights, ranked, write_activated
+from layoutsolve.ir.graph import Array, Shape, Size, Value
 
 _WIDE = 64
 """Hadamard matrices above this size are written as a product of two."""
@@ -50,8 +50,8 @@ def fully_connected(call: Call) -> None:
     flat = call.reshaped(x, rows, "rows")
     slot = call.slot()
     product = slot if len(shape) == 2 else call.temporary("product", slot.dtype, slot.quant)
-    if dynamic.pays(call, flat, weights):
-        result = dynamic.write_product(call, flat, weights, bias, product)
+    if dynamic_products.pays(call, flat, weights):
+        result = dynamic_products.write_product(call, flat, weights, bias, product)
     else:
         inputs = [flat, weights] if bias is None else [flat, weights, bias]
         result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.draft import State
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.turns import Turns
-from layoutsolve.graph import Node, Region, Shape, Value, product
-from layoutsolve.names import short
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.loops import Turns
+from layoutsolve.ir.graph import Node, Region, Shape, Value, product
+from layoutsolve.ir.names import short
 
 Carried = tuple[Value, Value, Value, Shape, Slot]
 """What a loop carries: the value before it, in a turn and at the end of one; then shape and slot of what is left."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import Span, automatic, same_pads
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
-from layoutsolve.frontend.tflite.lowering.dilated import EXPLICIT_PADS
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.dilated_convolution import EXPLICIT_PADS
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.padding import write_pad
+from layoutsolve.frontend.tflite.operators.shared.common import (
     as_multiplied,
     bias_of,
     effective,
@@ -23,10 +25,8 @@ from layoutsolve.frontend.tflite.operators.common import (
     windows,
     write_activated,
 )
-from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.graph import Dim, Shape, Size, Value, product
-from layoutsolve.records import dataclass
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
 
 _VALID = 1
 """The schema's number of the padding VALID."""

@@ -9,11 +9,11 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled, tied
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import (
     BYTES,
     as_stored,
     cast_to,
@@ -26,7 +26,7 @@ from layoutsolve.frontend.tflite.operators.common import (
     write_extremum,
     write_stored,
 )
-from layoutsolve.graph import Quant, Shape, Value
+from layoutsolve.ir.graph import Quant, Shape, Value
 
 _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
 _UNARY = {

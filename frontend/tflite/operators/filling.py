@@ -9,11 +9,11 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.arrangement import join
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.operators.shared.common import (
     as_int64,
     as_stored,
     cast_to,
@@ -25,7 +25,7 @@ from layoutsolve.frontend.tflite.operators.common import (
     write_where,
 )
 from layoutsolve.frontend.tflite.reading.model import MOST_DIMENSIONS
-from layoutsolve.graph import Dim, Shape, Size, Value, product
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
 
 
 def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim, ...]]:

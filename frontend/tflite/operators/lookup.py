@@ -9,13 +9,13 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import as_int64, write_where
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import as_int64, write_where
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.frontend.tflite.reading.strings import strings
-from layoutsolve.graph import Array, Shape, Value
+from layoutsolve.ir.graph import Array, Shape, Value
 
 DOMAIN = "ai.onnx.ml"
 _KINDS = (("string", "int64"), ("int64", "string"))

@@ -6,9 +6,9 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import (
     first_slot,
     from_channels_first,
     ranked,

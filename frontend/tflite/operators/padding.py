@@ -10,9 +10,9 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.operators.arrangement import join, total
-from layoutsolve.frontend.tflite.operators.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
+from layoutsolve.frontend.tflite.operators.shared.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.graph import Dim, Shape, Size, Value, product
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
 
 _WIDENED = ("int16", "uint16")
 """Plain types that ONNX Runtime does not pad."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from layoutsolve.frontend.shapes import LAST, Span, automatic, same_pads, window
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import (
     BYTES,
     activation,
     as_steps,
@@ -29,7 +29,7 @@ from layoutsolve.frontend.tflite.operators.common import (
     write_activated,
 )
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.graph import Shape, Value
+from layoutsolve.ir.graph import Shape, Value
 
 
 def _window(call: Call) -> tuple[Value, Shape, dict[str, Any]]:

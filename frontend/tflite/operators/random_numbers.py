@@ -6,10 +6,10 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import ranked
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.filling import size_vector
+from layoutsolve.frontend.tflite.operators.shared.common import ranked
 
 _OPERATORS = {"RANDOM_UNIFORM": "RandomUniform", "RANDOM_STANDARD_NORMAL": "RandomNormal"}
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
-from layoutsolve.frontend.tflite.operators.common import BYTES, as_int64, as_steps, cast_to, ranked, store
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
-from layoutsolve.graph import Array, Dim, Shape, Size, Value, quotient
+from layoutsolve.frontend.tflite.operators.shared.common import BYTES, as_int64, as_steps, cast_to, ranked, store
+from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value, quotient
 
 Neighbours = tuple[tuple[Array, Array], tuple[Array, Array]]
 """Of each place of an axis the pixels before and behind it, each with its weight."""

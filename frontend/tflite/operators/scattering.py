@@ -7,10 +7,11 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.arrangement import join
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.operators.filling import size_vector
+from layoutsolve.frontend.tflite.operators.shared.common import (
     as_int64,
     as_stored,
     counted,
@@ -19,9 +20,8 @@ from layoutsolve.frontend.tflite.operators.common import (
     store,
     write_extremum,
 )
-from layoutsolve.frontend.tflite.operators.filling import size_vector
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.graph import Dim, Shape, Size, Value, product
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
 
 
 def _filled(call: Call, number: float | str, dtype: str, shape: Shape, vector: Value | None = None) -> Value:

@@ -18,11 +18,11 @@ from layoutsolve.frontend.shapes import (
     strided_slice,
 )
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.operators.common import as_int64, copy
-from layoutsolve.graph import Dim, Shape, Size, Value
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import as_int64, copy
+from layoutsolve.ir.graph import Dim, Shape, Size, Value
 
 
 def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Mapping[int, Dim] | None = None) -> Value:

@@ -11,7 +11,8 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.operators.arrangement import join
-from layoutsolve.frontend.tflite.operators.common import (
+from layoutsolve.frontend.tflite.operators.padding import pad_computed, paddings, write_pad
+from layoutsolve.frontend.tflite.operators.shared.common import (
     BYTES,
     as_int64,
     first_slot,
@@ -19,9 +20,8 @@ from layoutsolve.frontend.tflite.operators.common import (
     ranked,
     to_channels_first,
 )
-from layoutsolve.frontend.tflite.operators.padding import pad_computed, paddings, write_pad
 from layoutsolve.frontend.tflite.operators.slicing import cut
-from layoutsolve.graph import Dim, Shape, Value, product
+from layoutsolve.ir.graph import Dim, Shape, Value, product
 
 
 def _quotient(call: Call, size: Dim, divisor: int) -> Dim:

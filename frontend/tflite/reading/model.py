@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from layoutsolve.graph import Array
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array
 
 MOST_DIMENSIONS = 16
 """More than any kernel of LiteRT takes that looks at dimensions at all."""

@@ -31,7 +31,7 @@ from layoutsolve.frontend.tflite.reading.model import (
     Tensor,
 )
 from layoutsolve.frontend.tflite.reading.record import BROKEN, INT8, INT32, UINT8, UINT32, UINT64, Reader, Record
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 IDENTIFIER = b"TFL3"
 """What is at byte 4 of every model."""

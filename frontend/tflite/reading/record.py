@@ -15,7 +15,7 @@ import numpy as np
 from flatbuffers.table import Table
 
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 INT8, UINT8, INT32, UINT32, UINT64 = Struct("<b"), Struct("<B"), Struct("<i"), Struct("<I"), Struct("<Q")
 """The types of single numbers."""

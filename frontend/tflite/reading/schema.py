@@ -18,8 +18,8 @@ import numpy as np
 from flatbuffers.number_types import Int32Flags, SOffsetTFlags, Uint8Flags, VOffsetTFlags
 from flatbuffers.table import Table
 
-from layoutsolve.graph import Array
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array
 
 TYPES: Mapping[int, str] = {
     0: "float32",

@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.model import SparseDimension, Tensor
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 _LARGEST_EXPANSION = 256
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.model import Tensor
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 _BYTES_PER_STRING = 64
 """What a string takes in memory beside its bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layoutsolve.graph import Dim, Shape, Size, Value, product, reshape_entries
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, product, reshape_entries
 from layoutsolve.solver.theory.factor import blocks, factors
 from layoutsolve.solver.theory.kind import Along
 from layoutsolve.solver.theory.row import Price, Row, position

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from layoutsolve.graph import Dim, Shape
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way, rule, static

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.graph import Array, Graph, Node, Shape
+from layoutsolve.ir.graph import Array, Graph, Node, Shape
 from layoutsolve.solver.theory.offer import idiom, modest
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from layoutsolve.graph import PACKED, Dim, Shape
+from layoutsolve.ir.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rewrite, Rule, Site, Step, Way, rule, unnamed

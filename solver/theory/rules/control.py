@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from layoutsolve.graph import Shape
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.kind import Along
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import Arranged, Placed, Rule, Site, Step, Way, marked, numbered, rule

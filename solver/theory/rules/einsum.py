@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters
 
-from layoutsolve.equation import ELLIPSIS, terms_of
-from layoutsolve.graph import Shape
+from layoutsolve.ir.einsum_equation import ELLIPSIS, terms_of
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Step, Way, rule

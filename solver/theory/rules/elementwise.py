@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Shape
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.rule import Arranged, Dims, Placed, Rule, Site, Way, numbered, rule
 
 UNARY = (

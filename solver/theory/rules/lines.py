@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import Shape, static_elements
+from layoutsolve.ir.graph import Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Idiom, Rewrite, Rule, Site, Step, int64

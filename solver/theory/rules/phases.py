@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Shape, Size, Value, static_elements
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value, static_elements
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Between, Rule, Site, Step, Way, int64, static
 from layoutsolve.solver.theory.rules.contraction import numbers
-from layoutsolve.solver.theory.rules.grouped import FIRST, IMAGE, LAST, asked, channels_last, on_bytes, repeated
+from layoutsolve.solver.theory.rules.pixel_groups import FIRST, IMAGE, LAST, asked, channels_last, on_bytes, repeated
 
 BESIDE = (0, 1, 3, 2, 4)
 """The order that puts the phases of lines beside the lines."""

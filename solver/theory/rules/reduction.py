@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.graph import Shape
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.kind import Along, Runs
 from layoutsolve.solver.theory.row import Row, position, positions
 from layoutsolve.solver.theory.rule import (

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Shape
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, Dim, Shape
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import (
     Between,
@@ -26,7 +26,7 @@ from layoutsolve.solver.theory.rule import (
     static,
 )
 from layoutsolve.solver.theory.rule import sizes as sizes_of
-from layoutsolve.solver.theory.rules.fixed import orders
+from layoutsolve.solver.theory.rules.fixed_format import orders
 
 MERGED = 3
 """The most dimensions beside batch and time of a ReverseSequence for which ways to merge them are listed."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from layoutsolve.graph import Array, Shape, Value
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, Shape, Value
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip

@@ -8,8 +8,8 @@ from itertools import permutations
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Shape, Size, Value
-from layoutsolve.records import dataclass
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Among, Marked
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip

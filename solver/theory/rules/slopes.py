@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Quant, Shape, static_elements
+from layoutsolve.ir.graph import BYTES, Array, Quant, Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Idiom, Rewrite, Rule, Site, Step

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from layoutsolve.graph import Shape
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.relation import Form, Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rewrite, Step, Way

@@ -7,11 +7,11 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from layoutsolve.graph import Dim, Shape
+from layoutsolve.ir.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Changed, Dims, Rule, Site, Step, Way, image, rule, unnamed
-from layoutsolve.solver.theory.rules import interleaved
+from layoutsolve.solver.theory.rules import channels_last_windows
 from layoutsolve.solver.theory.rules.contraction import numbers, products
 from layoutsolve.solver.theory.rules.space import stored, turned
 
@@ -48,7 +48,11 @@ def convolution(site: Site) -> Rule:
     counts = {"channels": contracted, "produced": produced}
     facts = {name: count for name, count in counts.items() if groups == 1 and isinstance(count, int)}
     way = Way(first, site.unchanged, f"channels-first, {numbers(site)}", facts)
-    others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
+    others = (
+        (channels_last_windows.writing,)
+        if transposed
+        else (channels_last_windows.reading, channels_last_windows.reversing)
+    )
     images = _images(places)
     forms = [(order, stored(first, order, images)) for order in permutations(range(rank))]
     last = [found for order, each in forms for other in others if (found := other(site, each, order)) is not None]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from experiments import onnx_fuzz
-from layoutsolve.graph import Array
+from experiments.fuzz import onnx_mutants
+from layoutsolve.ir.graph import Array
 from layoutsolve.solver.theory.rules.elementwise import BROADCASTING
 
 BOOLEAN, WHOLE = ("And", "Or", "Xor"), ("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -72,6 +72,6 @@ def model(op: str, seed: int) -> bytes:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_operands_of_more_dimensions(op: str) -> None:
     """Each gives what ONNX Runtime gives, or is refused."""
-    found = onnx_fuzz.examined([onnx_fuzz.Mutant(seed, model(op, seed), op, "") for seed in range(SEEDS)])
-    assert not {seed: verdict for seed, verdict in found.items() if verdict.word in onnx_fuzz.FAILURES}
+    found = onnx_mutants.examined([onnx_mutants.Mutant(seed, model(op, seed), op, "") for seed in range(SEEDS)])
+    assert not {seed: verdict for seed, verdict in found.items() if verdict.word in onnx_mutants.FAILURES}
     assert Counter(verdict.word for verdict in found.values())["right"] or op in OTHERS

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.moves import of_constants
+from layoutsolve.proto.data_movement import of_constants
 from tests.frontend.onnx.test_flow import alike
 
 

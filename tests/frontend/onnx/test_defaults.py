@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.frontend.onnx.test_random import run
 
 SHAPE = (2, 4, 6, 8)

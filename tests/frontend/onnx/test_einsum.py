@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper
 import layoutsolve
 from experiments.onnx_shared import session
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 SEEDS, SHARES = 480, 8
 

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, OptionError
 from layoutsolve.frontend.onnx.detection import is_model
-from layoutsolve.graph import OPENING
-from layoutsolve.moves import moves
+from layoutsolve.ir.graph import OPENING
+from layoutsolve.proto.data_movement import moves
 from tests.frontend.onnx.test_random import run
 from tests.random_onnx import Writer, add, conv, normal, permuted, random_model
 
@@ -346,7 +346,7 @@ def test_detection() -> None:
 
 
 def test_the_source_is_never_overwritten_by_default(tmp_path: Path) -> None:
-    from layoutsolve.cli import main
+    from layoutsolve.cli.command_line import main
 
     path = tmp_path / "net.onnx"
     path.write_bytes(random_model(0)[1].SerializeToString())

@@ -12,10 +12,10 @@ import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ConversionError, ModelError
-from layoutsolve.moves import moves
-from layoutsolve.scopes import graphs_of, nodes_of
+from layoutsolve.proto.data_movement import moves
+from layoutsolve.proto.scopes import graphs_of, nodes_of
 from tests.frontend.onnx.test_random import run
 from tests.random_flow import random_flow
 

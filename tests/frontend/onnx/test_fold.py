@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.budget import Budget
-from layoutsolve.frontend.onnx import fold
-from layoutsolve.graph import Array
+from layoutsolve.frontend.onnx import constant_folding
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Array
 from tests.frontend.onnx.test_random import run
 
 REAL = np.array([[1.5, -2.25, 0.0], [3.0, np.inf, -0.5]], np.float32)
@@ -81,7 +81,7 @@ LEFT = {"exclusive", "fmod", "mode", "reduction"}
 
 
 def test_all_are_covered() -> None:
-    assert set(CASES) == set(fold._FOLDS)
+    assert set(CASES) == set(constant_folding._FOLDS)
 
 
 def of_constants(op: str, inputs: Sequence[Array], attributes: Mapping[str, object]) -> onnx.ModelProto:

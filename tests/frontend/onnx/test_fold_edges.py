@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.frontend.onnx import fold
-from layoutsolve.graph import Array
+from layoutsolve.frontend.onnx import constant_folding
+from layoutsolve.ir.graph import Array
 from tests.frontend.onnx.test_random import run
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -205,7 +205,7 @@ def same(one: Array, other: Array) -> bool:
 FEEDS = {"x": np.ones(1, np.float32)}
 
 
-@pytest.mark.parametrize("op", sorted(fold._FOLDS))
+@pytest.mark.parametrize("op", sorted(constant_folding._FOLDS))
 def test_edges(op: str) -> None:
     """Whatever ONNX Runtime computes of constants is what the written model gives."""
     graphs, truths = [], []

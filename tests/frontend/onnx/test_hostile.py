@@ -18,11 +18,11 @@ import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper, parser
 
 import layoutsolve
-from experiments import onnx_fuzz, onnx_schemas
-from layoutsolve import definitions
+from experiments.fuzz import onnx_mutants, onnx_schemas
 from layoutsolve.emit.check import check
 from layoutsolve.errors import ConversionError, InternalError, LoweringError, ModelError
-from layoutsolve.frontend.onnx.standins import stand_ins
+from layoutsolve.frontend.onnx.inference_standins import stand_ins
+from layoutsolve.proto import operator_schemas
 from layoutsolve.solver.theory.rule import RULES
 from tests.random_onnx import random_model
 
@@ -136,7 +136,7 @@ def test_graphs_with_too_few_ends(op: str, ends: str) -> None:
     model.graph.node[0].attribute.extend(helper.make_attribute(name, body) for name in names)
     if op == "Scan":
         model.graph.node[0].attribute.append(helper.make_attribute("num_scan_inputs", 1))
-    definitions.check(model)
+    operator_schemas.check(model)
     for each in model.graph.node[0].attribute:
         if each.type == AttributeProto.GRAPH:
             if ends == "output":
@@ -144,7 +144,7 @@ def test_graphs_with_too_few_ends(op: str, ends: str) -> None:
             else:
                 each.g.input.add(name="more")
     with pytest.raises(ModelError, match=f"{ends}s in its graph '(then_branch|body)'"):
-        definitions.check(model)
+        operator_schemas.check(model)
 
 
 @pytest.mark.parametrize("op", FRAGILE)
@@ -163,16 +163,16 @@ def test_operators_that_end_inference(op: str) -> None:
         assert verdict.word == "converted", verdict
 
 
-def _alone(work: Callable[[], object]) -> onnx_fuzz.Verdict:
+def _alone(work: Callable[[], object]) -> onnx_mutants.Verdict:
     """What becomes of some work in a process of its own."""
-    mutants = [onnx_fuzz.Mutant(0, b"", "", "")]
+    mutants = [onnx_mutants.Mutant(0, b"", "", "")]
 
-    def tried(_: onnx_fuzz.Mutant) -> onnx_fuzz.Verdict:
+    def tried(_: onnx_mutants.Mutant) -> onnx_mutants.Verdict:
         with suppress(LoweringError):
             work()
-        return onnx_fuzz.Verdict("converted")
+        return onnx_mutants.Verdict("converted")
 
-    return onnx_fuzz.steps(mutants, tried, 20.0)[0]
+    return onnx_mutants.steps(mutants, tried, 20.0)[0]
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_sizes_below_zero_are_not_known() -> None:
     model = node("Relu", 18)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
     made = layoutsolve.convert(model.SerializeToString()).model
-    assert onnx_fuzz.compared(model.SerializeToString(), made.SerializeToString()).word == "right"
+    assert onnx_mutants.compared(model.SerializeToString(), made.SerializeToString()).word == "right"
 
 
 def test_graphs_nested_as_deeply_as_they_may_be() -> None:
@@ -284,7 +284,7 @@ def test_operators_of_other_domains_are_not_onnx_ones(domain: str) -> None:
             _own(node) for node in other.graph.node if node.domain == domain
         ]
         _moved(made, name, domain, "")
-        assert onnx_fuzz.compared(model.SerializeToString(), made.SerializeToString()).word == "right", (seed, name)
+        assert onnx_mutants.compared(model.SerializeToString(), made.SerializeToString()).word == "right", (seed, name)
         tried.add(name)
     assert {"Concat", "Reshape", "Transpose"} <= tried
 
@@ -348,7 +348,7 @@ def test_what_onnx_refuses_names_the_operator_the_tensor_and_a_remedy(op: str) -
     text = f"g ({TYPED[op]}[2, 3] {ports}) => (float[2, 3] z) {{ h = {op}({read}) z = Cast<to = 1>(h) }}"
     said = told(parser.parse_model(f"{BEHIND} {text}"))
     assert re.search(rf"^{op}#0 \(output 'h'\) is what ONNX refuses: it reads 'x', a tensor\({TYPED[op]}\), as", said)
-    assert said.endswith(definitions.REMEDY)
+    assert said.endswith(operator_schemas.REMEDY)
 
 
 @pytest.mark.parametrize(
@@ -397,18 +397,18 @@ def test_weights_of_open_sizes(bits: int, op: str) -> None:
 # -- a slice of the fuzzer -----------------------------------------------------------------------------------------
 
 
-def _failures(mutants: list[onnx_fuzz.Mutant]) -> list[str]:
-    found = onnx_fuzz.steps(mutants, lambda each: onnx_fuzz.converted(each.source), 20.0)
+def _failures(mutants: list[onnx_mutants.Mutant]) -> list[str]:
+    found = onnx_mutants.steps(mutants, lambda each: onnx_mutants.converted(each.source), 20.0)
     assert len(found) == len(mutants)
     assert any(each.word == "refused" for each in found.values())
     by_number = {each.number: each for each in mutants}
-    return [f"{by_number[n].name}: {v.word} {v.detail}" for n, v in found.items() if v.word in onnx_fuzz.FAILURES]
+    return [f"{by_number[n].name}: {v.word} {v.detail}" for n, v in found.items() if v.word in onnx_mutants.FAILURES]
 
 
 @pytest.mark.parametrize("op", SCHEMAS)
 def test_models_of_one_operator(op: str) -> None:
     """Some models of every change of an operator's schema."""
-    every = partial(onnx_fuzz.of_schemas, only=op)
+    every = partial(onnx_mutants.of_schemas, only=op)
     assert not _failures(list(every(range(90), every=17)))
 
 
@@ -417,7 +417,7 @@ def test_models_of_all_operators() -> None:
     cases = [case for schema, first in chosen for case in islice(onnx_schemas.cases(schema), first, None, 211)]
     sources = (case.model().SerializeToString() for case in cases)
     assert not _failures(
-        [onnx_fuzz.Mutant(n, s, c.name, "") for n, (s, c) in enumerate(zip(sources, cases, strict=True))]
+        [onnx_mutants.Mutant(n, s, c.name, "") for n, (s, c) in enumerate(zip(sources, cases, strict=True))]
     )
 
 
@@ -425,7 +425,7 @@ def test_operators_with_stand_ins_of_fewer_ends() -> None:
     """Operators that others stand in for, whose schemas onnx does not know, with every number of inputs, outputs and
     attributes.
     """
-    found = list[onnx_fuzz.Mutant]()
+    found = list[onnx_mutants.Mutant]()
     for schema in onnx_schemas.schemas():
         whole = onnx_schemas.base(schema, 2, False)
         if not stand_ins(whole.graph.node[0]):
@@ -435,7 +435,7 @@ def test_operators_with_stand_ins_of_fewer_ends() -> None:
                 model = ModelProto.FromString(whole.SerializeToString())
                 del getattr(model.graph.node[0], ends)[left:]
                 source = model.SerializeToString()
-                found.append(onnx_fuzz.Mutant(len(found), source, f"{schema.name} of {left}", ends))
+                found.append(onnx_mutants.Mutant(len(found), source, f"{schema.name} of {left}", ends))
     assert len({each.name.split()[0] for each in found}) > 30
     assert not _failures(found)
 
@@ -447,10 +447,10 @@ def test_a_file_that_ends_the_runtime_is_a_fault_where_its_source_does_not(
     def dies(*given: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(onnx_fuzz, "compared", dies)
+    monkeypatch.setattr(onnx_mutants, "compared", dies)
     if itself:
-        monkeypatch.setattr(onnx_fuzz, "ran", dies)
-    found = onnx_fuzz.examined([onnx_fuzz.Mutant(7, random_model(0)[1].SerializeToString(), "", "")])
+        monkeypatch.setattr(onnx_mutants, "ran", dies)
+    found = onnx_mutants.examined([onnx_mutants.Mutant(7, random_model(0)[1].SerializeToString(), "", "")])
     assert found[7].word == ("converted, ONNX Runtime died" if itself else "unusable")
 
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 import layoutsolve
-from layoutsolve.moves import moves
+from layoutsolve.proto.data_movement import moves
 from layoutsolve.verification.runtimes import Level, optimised
 from tests.frontend.onnx.test_random import run
 from tests.random_flow import random_flow

@@ -12,7 +12,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import layoutsolve
-from experiments import onnx_fuzz
+from experiments.fuzz import onnx_mutants
 from layoutsolve.errors import ConversionError, ModelError
 from tests.frontend.onnx.test_random import run
 from tests.random_onnx import random_model
@@ -178,7 +178,7 @@ def test_functions_in_other_operator_sets(version: int) -> None:
             assert f"of operator set {version}, and the model is in" in str(error)
             words["refused"] += 1
             continue
-        words[onnx_fuzz.compared(source.SerializeToString(), made.SerializeToString()).word] += 1
+        words[onnx_mutants.compared(source.SerializeToString(), made.SerializeToString()).word] += 1
     assert words["right"] >= 10 and words.keys() <= {"right", "refused"}, words
 
 
@@ -194,7 +194,7 @@ def test_functions_that_import_a_domain_twice(domain: str, version: int) -> None
                 function.opset_import.add(domain=domain, version=number)
         source.opset_import.add(domain=domain, version=version)
         made = layoutsolve.convert(source.SerializeToString()).model
-        word = onnx_fuzz.compared(source.SerializeToString(), made.SerializeToString()).word
+        word = onnx_mutants.compared(source.SerializeToString(), made.SerializeToString()).word
         assert word in ("right", "converted, not run by ONNX Runtime")
 
 

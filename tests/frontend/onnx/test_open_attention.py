@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import layoutsolve
 from experiments.onnx_shared import session
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 
 SEEDS, SHARES = 96, 4
 

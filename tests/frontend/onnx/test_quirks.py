@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import layoutsolve
 from experiments.onnx_shared import FailedError, apart
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from tests.frontend.onnx.test_random import run
 from tests.random_flow import random_flow
 from tests.random_onnx import random_model

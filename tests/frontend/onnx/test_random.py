@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 
 import layoutsolve
-from layoutsolve.graph import Array
-from layoutsolve.moves import moves
+from layoutsolve.ir.graph import Array
+from layoutsolve.proto.data_movement import moves
 from layoutsolve.solver.statement.objective import OBJECTIVES
 from tests.random_flow import random_flow
 from tests.random_onnx import Writer, add, conv, normal, pool, random_model, unary

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.frontend.passes import affine
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from tests.graphs import GraphBuilder, assert_same, feeds
 
 SHAPE = (2, 5, 6, 7)

@@ -13,7 +13,7 @@ from layoutsolve import convert
 from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.block_moves import recognise
-from layoutsolve.graph import Graph, Quant, product, symbol
+from layoutsolve.ir.graph import Graph, Quant, product, symbol
 from layoutsolve.solver import assign
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder

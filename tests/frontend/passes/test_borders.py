@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from layoutsolve.frontend import read
-from layoutsolve.frontend.passes.borders import absorbed
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.frontend.passes.pad_absorption import absorbed
+from layoutsolve.ir.graph import Graph, Quant
 from tests.builder import Builder
 from tests.graphs import GraphBuilder, assert_same, feeds
 

@@ -11,7 +11,7 @@ import pytest
 import layoutsolve
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.dilations import recognise
-from layoutsolve.graph import Graph, product, symbol
+from layoutsolve.ir.graph import Graph, product, symbol
 from layoutsolve.verification.verify import verify
 from tests.builder import Quant
 from tests.dynamic_networks import Dynamic

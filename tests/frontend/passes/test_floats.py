@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto
 
 import layoutsolve
-from layoutsolve.budget import Budget
 from layoutsolve.errors import BudgetError
-from layoutsolve.frontend.passes.floats import computed
-from layoutsolve.graph import Array, Graph, Node, Quant, Value
+from layoutsolve.frontend.passes.float_activations import computed
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Array, Graph, Node, Quant, Value
 from tests.builder import Builder
 from tests.builder import Quant as Steps
 from tests.graphs import GraphBuilder, feeds, run

@@ -9,8 +9,8 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
-from layoutsolve.frontend.passes.gates import recognise
-from layoutsolve.graph import Array, Graph
+from layoutsolve.frontend.passes.hard_activations import recognise
+from layoutsolve.ir.graph import Array, Graph
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.graphs import GraphBuilder

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes import groups, unsigned, weights
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder, feeds, run
 from tests.networks import Quantised

@@ -9,7 +9,7 @@ import pytest
 
 from layoutsolve.emit import apply
 from layoutsolve.frontend.passes.layer_norm import recognise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, assert_same, feeds
 

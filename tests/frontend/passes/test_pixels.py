@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.budget import Budget
 from layoutsolve.emit import nodes_of
 from layoutsolve.frontend.passes import pixels, unsigned, weights
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.builder import Quant as Parameters

@@ -11,7 +11,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.frontend.passes import steps
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.builder import Quant as Parameters

@@ -12,7 +12,7 @@ import layoutsolve
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend.passes.symmetric import rounded
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.graph import Graph, Quant
 from tests.builder import Builder
 from tests.builder import Quant as Steps
 from tests.graphs import GraphBuilder, feeds, run

@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.frontend.passes.unsigned import KERNELS, MOVING, WEIGHED, stored
 from layoutsolve.frontend.tflite.lowering.rounding import steps
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.ir.graph import Graph, Quant
 from tests.graphs import GraphBuilder, run
 
 SHAPE = (2, 4, 6, 6)

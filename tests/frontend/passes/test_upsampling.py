@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.upsampling import recognise
-from layoutsolve.graph import Graph, Quant, symbol
+from layoutsolve.ir.graph import Graph, Quant, symbol
 from tests.builder import Builder
 from tests.graphs import GraphBuilder, assert_same, feeds, run
 

@@ -9,8 +9,8 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend.passes.weights import stored
-from layoutsolve.graph import Graph, Quant
-from layoutsolve.storage import WeightStorage
+from layoutsolve.ir.graph import Graph, Quant
+from layoutsolve.ir.integer_storage import WeightStorage
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder, feeds, run
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutsolve.budget import Budget
 from layoutsolve.emit import apply, serialise
-from layoutsolve.frontend.passes.widths import rounded
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.frontend.passes.channel_rounding import rounded
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import Graph, Quant
+from layoutsolve.ir.integer_storage import Storage
 from layoutsolve.solver import assign
-from layoutsolve.storage import Storage
 from layoutsolve.verification.runtimes import optimised
 from tests.graphs import GraphBuilder, assert_same, feeds
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.frontend.tflite.ahead import NUMBERS
-from layoutsolve.graph import Array
+from layoutsolve.frontend.tflite.constant_kernels import NUMBERS
+from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
 from tests.truth import litert, same
 

@@ -10,8 +10,8 @@ import pytest
 
 from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.shapes import LAST, Span, span_size
-from layoutsolve.graph import Dim, Graph, Node, Size, Value, product, symbol
-from layoutsolve.sizes import Formula, Polynomial
+from layoutsolve.ir.graph import Dim, Graph, Node, Size, Value, product, symbol
+from layoutsolve.ir.symbolic_sizes import Formula, Polynomial
 from tests.graphs import run
 
 NAMES = ("a", "b", "c")

@@ -14,7 +14,7 @@ import pytest
 from flatbuffers import flexbuffers
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode

@@ -15,7 +15,7 @@ from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.tflite.exact import FLOATS
 from layoutsolve.frontend.tflite.exact.registry import EXACT
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Quant

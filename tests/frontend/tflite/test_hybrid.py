@@ -12,7 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model

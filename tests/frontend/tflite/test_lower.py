@@ -9,8 +9,8 @@ import pytest
 
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import Reading, read
-from layoutsolve.graph import Graph, Size
-from layoutsolve.storage import PLAIN
+from layoutsolve.ir.graph import Graph, Size
+from layoutsolve.ir.integer_storage import PLAIN
 from tests.builder import Builder, Quant
 from tests.frontend.tflite.small_models import convolution
 

@@ -16,7 +16,7 @@ import flatbuffers
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.frontend.tflite.reading import metadata
 from tests.builder import Builder
 

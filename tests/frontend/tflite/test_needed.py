@@ -7,7 +7,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, OptionError, UnsupportedError
-from layoutsolve.graph import Size
+from layoutsolve.ir.graph import Size
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.truth import litert, same

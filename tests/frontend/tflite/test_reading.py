@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Size
+from layoutsolve.ir.graph import Size
 from tests.builder import Builder
 
 

@@ -11,7 +11,7 @@ import pytest
 import layoutsolve
 from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
-from layoutsolve.graph import Value
+from layoutsolve.ir.graph import Value
 from tests.builder import Builder
 
 REGISTRY = every_lowering()

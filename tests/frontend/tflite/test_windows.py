@@ -11,7 +11,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import read
-from layoutsolve.graph import Array
+from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.truth import litert

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
-from layoutsolve.cli import main
+from layoutsolve.cli.command_line import main
 from layoutsolve.emit import apply
-from layoutsolve.explanation import Explanation, asked
-from layoutsolve.graph import Graph, Node, Origin
+from layoutsolve.inspection.explanation import Explanation, asked
+from layoutsolve.ir.graph import Graph, Node, Origin
 from layoutsolve.solver import OBJECTIVES, Boundary, assign
 from layoutsolve.solver.explanation import remedy
 from layoutsolve.solver.explanation.explain import Explained, dimensions, explain

@@ -15,7 +15,7 @@ import pytest
 
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, assign
 from layoutsolve.solver.proof.prover import prove
-from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.text import tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve

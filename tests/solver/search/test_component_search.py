@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search import component_search, lp_relaxation
 from layoutsolve.solver.search.search import solve

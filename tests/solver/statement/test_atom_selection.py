@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.atom_selection import unseen

@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import NOTHING, Graph
+from layoutsolve.ir.graph import NOTHING, Graph
 from layoutsolve.solver import Assignment, assign
 from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.boundary import Boundary

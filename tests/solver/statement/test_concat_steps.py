@@ -10,7 +10,7 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend import read
-from layoutsolve.graph import Graph, Quant, symbol
+from layoutsolve.ir.graph import Graph, Quant, symbol
 from layoutsolve.solver import STRATEGIES, Boundary, Goal, assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.concat_steps import in_steps, joined

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run

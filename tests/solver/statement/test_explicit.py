@@ -9,7 +9,7 @@ import pytest
 
 from layoutsolve.emit import apply
 from layoutsolve.errors import LayoutError
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import Assignment, Boundary, assign
 from layoutsolve.solver.statement.boundary import Ends
 from tests.graphs import GraphBuilder, feeds, run

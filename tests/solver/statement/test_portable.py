@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from experiments.portable import FILE, RUNTIMES, measured, merged, text
+from experiments.measure.portable import FILE, RUNTIMES, measured, merged, text
 from layoutsolve.solver.statement.kernel_kinds import entry
 from layoutsolve.solver.statement.target_file import shipped
 from layoutsolve.solver.theory.offer import IDIOMS

@@ -13,7 +13,7 @@ import pytest
 
 from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Dim, Graph, Quant, static_elements, symbol
+from layoutsolve.ir.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
 from layoutsolve.solver.statement.kernel_kinds import Class, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Graph, Origin
+from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Boundary, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.proof.prover import prove
-from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked

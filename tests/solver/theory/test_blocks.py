@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Graph
-from layoutsolve.measurement.executed import executed
+from layoutsolve.ir.graph import Graph
+from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target

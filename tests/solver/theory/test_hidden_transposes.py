@@ -12,7 +12,7 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from layoutsolve.emit import apply
-from layoutsolve.graph import CONTROL, Array, Graph, Node
+from layoutsolve.ir.graph import CONTROL, Array, Graph, Node
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Array, Graph, Quant
+from layoutsolve.ir.graph import Array, Graph, Quant
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from layoutsolve.emit import apply
-from layoutsolve.graph import PLAN, Shape
+from layoutsolve.ir.graph import PLAN, Shape
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target

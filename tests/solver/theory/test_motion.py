@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Dim, symbol
+from layoutsolve.ir.graph import Dim, symbol
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between, motions_between, together_between
 from layoutsolve.solver.theory.move import move

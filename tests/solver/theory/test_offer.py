@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Graph, Shape
+from layoutsolve.ir.graph import Graph, Shape
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.assignment import Assignment

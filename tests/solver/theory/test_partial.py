@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from layoutsolve.graph import Graph
+from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.assign import assign

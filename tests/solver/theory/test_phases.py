@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Array, Dim, Graph, Quant, Size, symbol
+from layoutsolve.ir.graph import Array, Dim, Graph, Quant, Size, symbol
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.target_file import shipped
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised

@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Array, Dim, Graph, Shape, Size, symbol
+from layoutsolve.ir.graph import Array, Dim, Graph, Shape, Size, symbol
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary

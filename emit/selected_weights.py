@@ -1,0 +1,186 @@
+"""Weights of 8 bits that are selected when the model is loaded.
+
+Kernels for x86 that multiply bytes without a sign by weights with one take the least time on processors with VNNI; on
+others their sums saturate, and weights without a sign are needed. A product of constants tells which processor this is,
+and one If gives all weights in the form that it wants. Runtimes fold constants and inline the branch while they load,
+so that what is left is the model that would have been written for the processor. The weights are stored once, with a
+sign; those without one are computed from them outside of the If, where every version of ONNX Runtime folds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.emit.parameters import parameters_of
+from layoutsolve.emit.writer import Writer
+from layoutsolve.ir.graph import Array, Node, Quant, Value
+from layoutsolve.ir.saturation import of_integers, places_of
+from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, attribute
+from layoutsolve.proto.scopes import graphs_of, nodes_of
+
+NAME = "weights_for_this_processor"
+"""What the names of the nodes that select, and of those that compute what they select, begin with."""
+
+_TELLS = (
+    "Selects the weights of products of bytes while the model is loaded: int8 where this processor adds products "
+    "exactly (VNNI, ARM, WebAssembly), uint8 where sums of uint8 by int8 saturate in 16 bits (other x86). "
+    "Both are the same numbers."
+)
+_SIGN, _TERMS = 128, 4
+_RUN = 16
+"""How many numbers a runtime computes at a time at least; with a scalar, singly where the last size is 1."""
+
+
+def selects(model: ModelProto) -> int:
+    """How many weights a model selects when it is loaded."""
+    nodes = (node for node in nodes_of(model.graph) if node.op_type == "If" and node.name.startswith(NAME))
+    return sum(len(node.output) for node in nodes)
+
+
+def running(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph, and of branches and loops within it, that run once the model is loaded: what is selected
+    counts once, and what selects does not count.
+    """
+    for node in graph.node:
+        selecting = node.name.startswith(NAME)
+        if not selecting:
+            yield node
+        branches = [each.g for each in node.attribute if each.name == "then_branch"] if selecting else graphs_of(node)
+        for inner in branches:
+            yield from running(inner)
+
+
+def write_product(writer: Writer, node: Node) -> bool:
+    """Write a product of integers whose sums may saturate in both forms; False for all other nodes."""
+    found = of_integers(writer.graph, node) if writer.selects else None
+    if found is None:
+        return False
+    inputs = [writer.stored(name) if name else "" for name in node.inputs]
+    made = writer.graph.values[node.outputs[0]]
+    write_both(writer, node.op, inputs, made, node.attributes, node.domain, *found)
+    return True
+
+
+def write_both(
+    writer: Writer,
+    op: str,
+    inputs: Sequence[str],
+    made: Value,
+    attributes: Mapping[str, Any],
+    domain: str,
+    weights: Value,
+    zero: Array,
+) -> None:
+    """Write a product of integers by ``weights`` with a sign, whose zero is given, and by the same without one."""
+    places = places_of(op, domain)
+    assert places is not None and weights.data is not None
+    _, place, at = places
+    given = {"int8": [*inputs], "uint8": [*inputs, *[""] * (at + 1 - len(inputs))]}
+    higher = writer.selection.alike(_higher(zero))
+    given["uint8"][place] = _bare(writer, inputs[place], weights.data.shape)
+    given["uint8"][at] = writer.shared("uint8", higher, partial(writer.taken.unique, "weights/zero"))
+    branches = {}
+    for dtype, names in given.items():
+        branch, result = GraphProto(name=dtype), writer.taken.unique(f"{writer.name(made.name)}/{dtype}")
+        with _within(writer, branch):
+            writer.node(op, names, [result], attributes, domain)
+        branch.output.append(writer.info(made, result))
+        branches[dtype] = branch
+    _select(writer, branches["int8"], branches["uint8"], [writer.name(made.name)])
+
+
+def write(writer: Writer) -> None:
+    """Write, before all other nodes, what gives the weights that are selected, and tells which processor this is."""
+    selection = writer.selection
+    chosen = {name: real for name, real in selection.real.items() if real}
+    if not chosen and not selection.bare:
+        return
+    others, writer.body.nodes = writer.body.nodes, []
+    _probe(writer)
+    signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
+    for number, name in enumerate(chosen):
+        value = writer.graph.values[name]
+        assert value.quant is not None and value.data is not None
+        stored = writer.stored(name)
+        moved = Quant(value.quant.scale, selection.alike(_higher(value.quant.zero_point)), value.quant.axis)
+        _dequantize(writer, signed, number, stored, value, value.quant)
+        _dequantize(writer, unsigned, number, _bare(writer, stored, value.data.shape), value, moved)
+    for stored, (bare, shape) in selection.bare.items():
+        _compute(writer, stored, bare, shape)
+    if chosen:
+        _select(writer, signed, unsigned, list(chosen.values()))
+    writer.body.nodes += others
+
+
+def _select(writer: Writer, signed: GraphProto, unsigned: GraphProto, outputs: Sequence[str]) -> None:
+    branches = {"then_branch": attribute("then_branch", signed), "else_branch": attribute("else_branch", unsigned)}
+    writer.node("If", [_exact(writer)], outputs, branches, name=NAME)
+    writer.body.nodes[-1].doc_string = _TELLS
+
+
+@contextmanager
+def _within(writer: Writer, graph: GraphProto) -> Iterator[None]:
+    """Write nodes to a branch."""
+    body = writer.body
+    around, body.nodes = body.nodes, []
+    yield
+    graph.node.extend(body.nodes)
+    body.nodes = around
+
+
+def _dequantize(writer: Writer, graph: GraphProto, number: int, stored: str, value: Value, quant: Quant) -> None:
+    """Add to a branch, which is called as a type, what gives the real numbers of weights that are stored as it."""
+    parameters, attributes = parameters_of(writer, stored, quant, graph.name)
+    result = writer.taken.unique(f"weights/{number}/{graph.name}/real")
+    with _within(writer, graph):
+        writer.node("DequantizeLinear", [stored, *parameters], [result], attributes)
+    graph.output.append(writer.info(replace(value, dtype="float32"), result))
+
+
+def _exact(writer: Writer) -> str:
+    """The name of what tells whether this processor adds products exactly."""
+    selection = writer.selection
+    selection.exact = selection.exact or writer.taken.unique("probe/exact")
+    return selection.exact
+
+
+def _probe(writer: Writer) -> None:
+    """Add the largest products, four at a time."""
+    names = {title: writer.taken.unique(f"probe/{title}") for title in ("x", "weights", "right", "sum")}
+    x, weights = np.full(_TERMS, 255, np.uint8), np.full(_TERMS, 127, np.int8)
+    given = [writer.initializer(names["x"], "uint8", x), writer.initializer(names["weights"], "int8", weights)]
+    right = writer.initializer(names["right"], "int32", np.array(_TERMS * 255 * 127, np.int32))
+    writer.node("MatMulInteger", given, [names["sum"]], name=f"{NAME}/probe")
+    writer.node("Equal", [names["sum"], right], [_exact(writer)], name=f"{NAME}/probe")
+
+
+def _bare(writer: Writer, stored: str, shape: tuple[int, ...]) -> str:
+    """The name of weights without a sign, which are computed from those with one."""
+    known = writer.selection.bare
+    if stored not in known:
+        known[stored] = writer.taken.unique(f"weights/{len(known)}/uint8"), shape
+    return known[stored][0]
+
+
+def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> None:
+    sign = writer.selection.alike(np.full(_last(shape), _SIGN, np.uint8))
+    flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
+    bits = writer.taken.derived(bare, "bits")
+    writer.node("Cast", [stored], [bits], {"to": "uint8"}, name=f"{NAME}/bits")
+    writer.node("BitwiseXor", [bits, flip], [bare], name=f"{NAME}/bits")
+
+
+def _higher(zero: Array) -> Array:
+    return (zero.astype(np.int16) + _SIGN).astype(np.uint8)
+
+
+def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last dimensions of a shape that a runtime takes at a time; none where it takes a scalar as fast."""
+    counts = range(1, len(shape) + 1)
+    return () if shape[-1] > 1 else shape[-next((n for n in counts if np.prod(shape[-n:]) >= _RUN), len(shape)) :]

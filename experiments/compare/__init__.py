@@ -1,0 +1,1 @@
+"""Results against a reference, another tool, another processor, or the solver with a stage left out."""

@@ -1,0 +1,130 @@
+"""Whether models compute the same on other processors: those of x86 that qemu emulates, with and without VNNI.
+
+Quantised models are converted, and run on this processor and on emulated ones. What differs on an emulated one by more
+than optimising does on this one is listed, with the difference by the range of the output. Files that other converters
+have made of the same models, NAME.onnx in a folder, are judged by their own results on this processor.
+
+Needs qemu-x86_64 (Debian's qemu-user).
+
+    python -m experiments.compare.processors FOLDER [--only int8] [--processors Haswell EPYC]
+        [--target ort-cpu signed.json]
+    python -m experiments.compare.processors FOLDER --with tf2onnx=THEIRS
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import layoutsolve
+from experiments.corpus import arguments, models
+from layoutsolve.errors import VerifyError
+
+EMULATOR = "qemu-x86_64"
+
+PROCESSORS = ("SandyBridge", "Haswell", "EPYC", "Skylake-Server", "EPYC-Milan", "Icelake-Server")
+"""Without AVX2, with it, and with AVX-512, of which the last one alone has VNNI; qemu 7.2 emulates neither."""
+
+SLACK = 1e-4
+"""What sums of floats in another order may differ by, as a share of the range of an output."""
+
+_RUNNER = Path(__file__).with_name("emulated.py")
+
+
+def emulated(processor: str) -> Sequence[str]:
+    """The command that runs this Python on a processor that qemu emulates.
+
+    Raises :class:`VerifyError` where the emulator is missing.
+    """
+    emulator = shutil.which(EMULATOR)
+    if emulator is None:
+        raise VerifyError(f"{EMULATOR} is missing; install qemu-user")
+    return emulator, "-cpu", processor, sys.executable, "-I"
+
+
+def results(
+    folder: Path, level: str = "all", python: Sequence[str] = (sys.executable, "-I"), seconds: float = 3600.0
+) -> dict[str, list[object]]:
+    """What the models in a folder give in the ONNX Runtime of a Python, by the models' names."""
+    with TemporaryDirectory() as target:
+        command = [*python, str(_RUNNER), str(folder), target, level]
+        subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=seconds)
+        return {path.stem: _loaded(path) for path in sorted(Path(target).glob("*.npz"))}
+
+
+def _loaded(path: Path) -> list[object]:
+    with np.load(path) as found:
+        return [found[name] for name in found.files]
+
+
+def distance(one: Sequence[object], other: Sequence[object]) -> float:
+    """The largest difference of two runs' outputs, as a share of the range that the first one has."""
+    most = 0.0
+    for left, right in zip(one, other, strict=True):
+        a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
+        if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            return float("inf")
+        both = np.isfinite(a)
+        if both.any():
+            span = float(np.ptp(a[both])) or float(np.abs(a[both]).max()) or 1.0
+            most = max(most, float(np.abs(a - b)[both].max()) / span)
+    return most
+
+
+def differences(folder: Path, processors: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    """By processor and model what is beyond what optimising changes on this processor; infinite where a model that
+    runs here does not run there.
+    """
+    here, plain = results(folder), results(folder, "none")
+    limits = {name: SLACK + distance(found, plain.get(name, found)) for name, found in here.items()}
+    found: dict[str, dict[str, float]] = {}
+    for processor in processors:
+        there = results(folder, python=emulated(processor))
+        apart = {name: distance(own, there[name]) if name in there else float("inf") for name, own in here.items()}
+        found[processor] = {name: value for name, value in apart.items() if value > limits[name]}
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """The command line; the exit code is 1 where a converted model differs."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--processors", nargs="*", default=PROCESSORS, metavar="NAME")
+    parser.add_argument("--target", nargs="+", default=["ort-cpu"], metavar="NAME")
+    parser.add_argument("--with", dest="peers", nargs="+", default=[], metavar="NAME=FOLDER")
+    options = parser.parse_args(given)
+    told: dict[str, dict[str, Any]] = {}
+    with TemporaryDirectory() as root:
+        folders = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
+        for target in options.target:
+            folders[target] = Path(root) / f"target-{len(folders)}"
+            folders[target].mkdir()
+            for model in models(options.folder, options.only):
+                try:
+                    found = layoutsolve.convert(model.source, target=target)
+                except layoutsolve.ConversionError as error:
+                    print(f"{model.name}: {error}")
+                    continue
+                found.save(folders[target] / f"{model.name.replace('/', '__')}.onnx")
+        for name, folder in folders.items():
+            apart, count = differences(folder, options.processors), len(list(folder.glob("*.onnx")))
+            print(f"{name}: {count} models", flush=True)
+            for processor, differing in apart.items():
+                print(f"* {name} on {processor}: {len(differing)} of {count} differ", flush=True)
+                for model_name, value in sorted(differing.items()):
+                    print(f"  {model_name}: {value:.2%} of the range")
+            told[name] = {"models": count, "differ": apart}
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=1))
+    sys.exit(any(differing for name in options.target for differing in told[name]["differ"].values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Searches for faults: mutants, random and planted models, forged certificates."""

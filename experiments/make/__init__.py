@@ -1,0 +1,1 @@
+"""Models and figures: the zoo, families of hard networks, exports."""

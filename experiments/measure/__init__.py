@@ -1,0 +1,1 @@
+"""Time, memory and counts over a corpus."""

@@ -1,0 +1,151 @@
+"""How fast converted models run, beside the runtime that they come from: each file in turn.
+
+Of each model: milliseconds in ONNX Runtime as converted by default, then the time by that of LiteRT with XNNPACK and
+with plain kernels, of other targets, and of other converters' files, which ``--with NAME=FOLDER`` names: a file there
+has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs all files as well, and its times are by
+those on what is converted for its own target. The means are the other way round: below 1 ours is faster.
+
+    python -m experiments.measure.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS]
+        [--openvino [TARGET]] [--plot FILE.svg]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import layoutsolve
+from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
+from experiments.make.plot import bars
+from experiments.measure.runtime import mean
+from layoutsolve.errors import VerifyError
+from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
+from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
+
+LEAST = 0.1
+"""Milliseconds in LiteRT from which on a model counts in the means: below, runtimes spend their time on themselves."""
+
+XNNPACK = "LiteRT, XNNPACK"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One model: milliseconds of what is converted by default, and the time of every other by that. ``quantised`` is
+    whether it has kernels on bytes, ``unsure`` the largest spread of a ratio.
+    """
+
+    model: str
+    milliseconds: float
+    ratios: Mapping[str, float]
+    quantised: bool
+    unsure: float
+
+
+def measure(
+    model: CorpusModel, targets: Sequence[str], others: Mapping[str, Path], threads: int, openvino: str = ""
+) -> Speed:
+    """Convert a model and time all its files; others' files and the source are left out where they do not run.
+
+    Raises ConversionError where it cannot be converted, VerifyError where a file of its own does not run.
+    """
+    with TemporaryDirectory() as folder:
+        paths = files_of(model, [*targets, *filter(None, [openvino])], others, Path(folder))
+        names = {str(path): name for name, path in paths.items()}
+        spared = [str(model.path), *(path for path, name in names.items() if name in others)]
+        entries = _entries([*names, str(model.path)], spared, threads, openvino)
+    ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
+    own = ratios.pop(_vino(openvino), float("nan"))  # OpenVINO may refuse it, and has no times to compare with then
+    ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
+    ratios = {name: ratio for name, ratio in ratios.items() if not isnan(ratio)}
+    return Speed(
+        model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
+    )
+
+
+def _entries(files: Sequence[str], others: Sequence[str], threads: int, openvino: str) -> Sequence[Measured]:
+    """The times of all files, or of those but for ``others`` that do not run by themselves."""
+    try:
+        return bench(files, threads=threads, openvino=bool(openvino)).rows
+    except VerifyError:
+        failing = {file for file in others if not _runs(file, threads, openvino)}
+        if not failing:
+            raise
+        return bench([file for file in files if file not in failing], threads=threads, openvino=bool(openvino)).rows
+
+
+def _runs(file: str, threads: int, openvino: str) -> bool:
+    try:
+        bench([file], threads=threads, openvino=bool(openvino))
+    except VerifyError:
+        return False
+    return True
+
+
+def _title(entry: Measured, name: str | None) -> str:
+    """What a time is of: of ONNX files their names, of the source the runtime, and OpenVINO on either."""
+    return _vino(name or "the source") if entry.runtime == RUNTIMES[3] else name or entry.runtime
+
+
+def _vino(name: str) -> str:
+    return f"OpenVINO on {name}"
+
+
+def _quantised(entry: Measured) -> bool:
+    return entry.executed is not None and entry.executed.integer > 0
+
+
+def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
+    """The geometric means of what is converted by the others' time, over models that take long enough."""
+    names = sorted({name for each in found for name in each.ratios})
+    cells = []
+    for name in names:
+        ratios = [
+            1 / each.ratios[name]
+            for each in chosen
+            if name in each.ratios and each.milliseconds * each.ratios.get(XNNPACK, 1.0) >= LEAST
+        ]
+        cells.append(f"by {name} {mean(ratios):.2f} ({len(ratios)}, at most {max(ratios, default=1):.2f})")
+    return f"{title}: {', '.join(cells)}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = arguments(__doc__ or "")
+    add_ways(parser)
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1)")
+    parser.add_argument(
+        "--openvino", nargs="?", const="openvino-cpu", default="", metavar="TARGET", help="run all in OpenVINO as well"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw all ratios")
+    options = parser.parse_args(given)
+    others = folders(options)
+    targets = [DEFAULT_TARGET, *(options.target or ())]
+    found: list[Speed] = []
+    failed: list[str] = []
+    for model in models(options.folder, options.only):
+        try:
+            found.append(measure(model, targets, others, options.threads, options.openvino))
+        except (layoutsolve.ConversionError, VerifyError) as error:
+            failed.append(f"* {model.name}: {str(error).splitlines()[-1].strip()}")
+            continue
+        speed = found[-1]
+        ratios = ", ".join(f"{name} {ratio:.2f}" for name, ratio in speed.ratios.items())
+        print(f"* {speed.model}: {speed.milliseconds:.3f} ms; {ratios}; +-{speed.unsure:.0%}", flush=True)
+    print("", *failed, "", sep="\n")
+    for title, chosen in (
+        ("real numbers", [each for each in found if not each.quantised]),
+        ("bytes", [each for each in found if each.quantised]),
+    ):
+        print(means(found, f"{len(chosen)} models of {title}", chosen))
+    write_json(options.json, [vars(each) for each in found])
+    if options.plot is not None:
+        options.plot.write_text(
+            bars("time by that of what is converted by default", {each.model: each.ratios for each in found})
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,420 @@
+"""Operators that may be written in several ways, in the one that the rest of the project expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.einsum import written
+from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.frontend.onnx.operators.views import alias, stands_for
+from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
+from layoutsolve.ir.graph import Array, Dim, Size, Value, product
+from layoutsolve.proto.ort_kernels import moves
+
+UNITY = (0.0, 1.0)
+"""The part of a dimension that is all of it."""
+
+
+@lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
+def window(call: Call) -> bool:
+    """Kernel, strides, dilations and padding in numbers, so that none is implied."""
+    if not call.known(0) or any(not call.known(number) for number in range(1, len(call.inputs))):
+        return False
+    shape = call.value(0).shape
+    rank = len(shape) - 2
+    attributes = dict(call.attributes)
+    kernel = call.integers("kernel_shape")
+    if kernel is None and call.op in ("Conv", "ConvTranspose"):
+        sizes = call.value(1).shape[2:]
+        kernel = tuple(size for size in sizes if isinstance(size, int))
+    if kernel is None or len(kernel) != rank or rank < 1:
+        return False
+    attributes["kernel_shape"] = kernel
+    strides, dilations = call.integers("strides") or (1,) * rank, call.integers("dilations") or (1,) * rank
+    automatic = attributes.pop("auto_pad", "NOTSET") or "NOTSET"
+    if automatic.startswith("SAME") and call.op.endswith("Pool") and max(dilations) > 1:
+        reason = "it has dilations, which ONNX Runtime's padding by auto_pad leaves out and ONNX's does not"
+        gap = Gap(
+            call.draft.graph, call.index, call.op, call.outputs[0], reason, "export the model with pads in numbers"
+        )
+        raise UnsupportedError([gap])
+    if automatic != "NOTSET":
+        pads = None if call.op == "ConvTranspose" else _padding(automatic, shape[2:], kernel, strides, dilations)
+        if pads is None:
+            return False
+        attributes["pads"] = pads
+    for name in [name for name, value in attributes.items() if not isinstance(value, (int, float, str, tuple))]:
+        del attributes[name]  # an empty list
+    made = _result(call, shape, kernel, strides, dilations, attributes)
+    names, storage = call.operands(call.stores)
+    call.draft.declare(call.outputs[0], made)
+    for name in call.outputs[1:]:
+        call.draft.declare(name, made)
+    call.emit(call.op, names, call.outputs, attributes, storage)
+    return True
+
+
+def _padding(
+    way: str, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The padding that is meant; None where that depends on a size that is not known."""
+    if way == "VALID":
+        return (0,) * (2 * len(kernel))
+    found = []
+    for size, extent, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
+        pads = None if isinstance(size, Size) and stride > 1 else same_pads(size, extent, stride, gap)
+        if pads is None:
+            return None
+        found.append(pads if way == "SAME_UPPER" else pads[::-1])
+    return (*(before for before, _ in found), *(after for _, after in found))
+
+
+def _result(
+    call: Call,
+    shape: Sequence[Dim],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    attributes: dict[str, Any],
+) -> list[Dim | None]:
+    """The sizes of the result, where those of the image have names."""
+    known = call.draft.types.dims(call.outputs[0])
+    if known is not None and None not in known:
+        return list(known)
+    pads, rank = attributes.get("pads", (0,) * (2 * len(kernel))), len(kernel)
+    channels: Dim | None = shape[1]
+    if call.op == "Conv":
+        channels = call.value(1).shape[0]
+    elif call.op == "ConvTranspose":
+        channels = product((call.value(1).shape[1], attributes.get("group", 1)))
+    found: list[Dim | None] = [shape[0], channels]
+    arithmetic = call.arithmetic
+    for axis in range(rank):
+        reach, size = dilations[axis] * (kernel[axis] - 1) + 1, shape[2 + axis]
+        around = pads[axis] + pads[axis + rank]
+        if call.op == "ConvTranspose":
+            more = attributes.get("output_padding", (0,) * rank)[axis]
+            given = attributes.get("output_shape")
+            if given is not None:
+                found.append(given[axis])
+            else:
+                last = product((strides[axis], arithmetic.difference(size, 1)))
+                found.append(arithmetic.total((last, more + reach - around)))
+        elif attributes.get("ceil_mode", 0):
+            found.append(None if isinstance(size, Size) else (known or [None] * (rank + 2))[2 + axis])
+        else:
+            found.append(arithmetic.window(arithmetic.total((size, around)), reach, strides[axis]))
+    return found
+
+
+@lowering("Split")
+def split(call: Call) -> bool:
+    """With its sizes as an input."""
+    if not call.known(0):
+        return False
+    axis = call.attribute("axis", 0)
+    sizes = call.dims(1)
+    if sizes is None:
+        if call.has(1):
+            return False
+        whole, count = call.value(0).shape[axis], call.attribute("num_outputs", len(call.outputs))
+        if isinstance(whole, Size) or count != len(call.proto.output):
+            return False
+        part = -(-whole // count)
+        sizes = (*([part] * (count - 1)), whole - part * (count - 1))
+    if len(sizes) != len(call.proto.output) or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        return False
+    shape, (names, storage) = list(call.value(0).shape), call.operands(call.stores)
+    for name, size in zip(call.outputs, sizes, strict=False):
+        if name:
+            shape[axis] = size
+            call.draft.declare(name, shape)
+    if "" in call.outputs or len(call.outputs) < len(sizes):
+        return False
+    attributes = {"axis": axis + len(shape) if axis < 0 else axis}
+    call.emit("Split", [names[0], call.draft.sizes(sizes, call.outputs[0])], call.outputs, attributes, storage)
+    return True
+
+
+@lowering("Gather")
+def gather(call: Call) -> bool:
+    """Along a vector of indices: a Reshape before and behind it where they are more, or one alone. What is stored is
+    picked where the numbers that it means are. All that there is, picked one after the other, is another name of it.
+    """
+    if not (call.known(0) and call.known(1)):
+        return False
+    table, indices, draft, name = call.value(0), call.value(1), call.draft, call.outputs[0]
+    if indices.data is not None and _is_all(indices.data, table.shape, call.attribute("axis", 0)):
+        return alias(call, name, call.inputs[0])
+    real, steps = draft.is_real(call.inputs[0]), table.quant is not None and table.quant.axis is not None
+    steps = steps or (real and not all(moves(op, table.dtype) for op in ("Gather", "Reshape")))
+    if len(indices.shape) == 1 or len(table.shape) == 1 or indices.quant is not None or table.data is not None or steps:
+        return False
+    axis = axis_of(call.attribute("axis", 0), len(table.shape))
+    before, after, count = table.shape[:axis], table.shape[axis + 1 :], product(indices.shape)
+    if indices.data is not None:
+        flat = draft.constant(indices.data.reshape(-1), f"{name}/indices", indices.dtype).name
+    else:
+        flat = draft.add(Value(draft.names.derived(name, "indices"), indices.dtype, (count,))).name
+        call.emit("Reshape", [indices.name, draft.sizes([-1], name)], [flat])
+    quant = table.quant if real else draft.asked.get(name)
+    storage = table.quant is not None or quant is not None
+    shape, inner = (*before, *indices.shape, *after), draft.names.derived(name, "gathered")
+    draft.add(Value(inner, table.dtype, (*before, count, *after), table.quant))
+    call.emit("Gather", [table.name, flat], [inner], {"axis": axis}, storage)
+    made = draft.add(Value(draft.names.derived(name, "stored") if real else name, table.dtype, shape, quant)).name
+    call.emit("Reshape", [inner, draft.sizes(shape, name)], [made], {"allowzero": 1} if 0 in shape else {}, storage)
+    if real:
+        stands_for(call, made)
+    return True
+
+
+def _is_all(indices: Array, shape: Sequence[Dim], axis: int) -> bool:
+    """Whether a vector of indices picks all that there is along an axis, in its order."""
+    if indices.ndim != 1 or not shape or shape[axis_of(axis, len(shape))] != indices.size:
+        return False
+    return np.array_equal(indices, np.arange(indices.size))
+
+
+@lowering("Slice")
+def slice_(call: Call) -> bool:
+    """With bounds of 64 bits, and sizes that follow from them."""
+    if not call.known(0):
+        return False
+    shape = list(call.value(0).shape)
+    names, storage = call.operands(call.stores)
+    for number in range(1, len(call.inputs)):
+        data = call.constant(number)
+        if data is not None and data.dtype != np.int64:
+            names[number] = call.draft.constant(data.astype(np.int64), f"{call.outputs[0]}/{number}").name
+    call.draft.declare(call.outputs[0], _cut(call, shape) or _left(call, shape))
+    call.emit("Slice", names, call.outputs, {}, storage)
+    return True
+
+
+@lowering("Pad")
+def pad(call: Call) -> bool:
+    """With the sizes of what is not padded, which inference forgets where axes are named."""
+    inferred, pads = call.shapes()[0], call.constant(1)
+    if not (call.has(3) and call.known(0)) or inferred is None or pads is None:
+        return False
+    shape, axes = call.value(0).shape, call.dims(3)
+    if axes is None or not all(isinstance(axis, int) for axis in axes) or pads.size != 2 * len(axes):
+        return False
+    sides = zip(axes, *pads.reshape(2, -1).tolist(), strict=True)
+    padded = {axis_of(axis, len(shape)) for axis, *more in sides if isinstance(axis, int) and any(more)}
+    names, storage = call.operands(call.stores)
+    made = [dim if axis in padded else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Pad", names, call.outputs, dict(call.attributes), storage)
+    return True
+
+
+def _left(call: Call, shape: Sequence[Dim | None]) -> Sequence[Dim | None] | None:
+    """The inferred sizes behind a Slice, with those that it is known not to cut: inference forgets them all where
+    bounds are computed.
+    """
+    inferred, axes = call.shapes()[0], _axes(call)
+    if inferred is None or axes is None or not all(isinstance(axis, int) for axis in axes):
+        return inferred
+    cut = {axis % len(shape) for axis in axes if isinstance(axis, int)}
+    return [dim if axis in cut else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
+
+
+def _axes(call: Call) -> tuple[Dim, ...] | None:
+    """The axes of a Slice, as many of the first as it has bounds where it names none; None where they are not known."""
+    if call.has(3):
+        return call.dims(3)
+    starts = call.value(1).shape
+    return tuple(range(starts[0])) if len(starts) == 1 and isinstance(starts[0], int) else None
+
+
+def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:
+    """The sizes behind a Slice from the beginning or to the end of dimensions that have names."""
+    starts, ends = call.dims(1), call.dims(2)
+    axes = _axes(call)
+    steps = call.dims(4) if call.has(4) else (1,) * len(axes or ())
+    if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
+        return None
+    found = list(shape)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        if not isinstance(axis, int) or not isinstance(start, int):
+            return None
+        size = shape[axis]
+        if isinstance(end, int) and isinstance(size, Size):
+            if start != 0 or end < 1 << 31:
+                return None
+            continue
+        if isinstance(end, Size):
+            if start != 0 or end != size:
+                return None
+            continue
+        if isinstance(size, Size):
+            return None
+        first, last = (max(0, min(size, each + size if each < 0 else each)) for each in (start, end))
+        found[axis] = max(last - first, 0)
+    return found
+
+
+@lowering("Expand")
+def expand(call: Call) -> bool:
+    """To sizes that are known."""
+    wanted = call.dims(1) if call.known(0) else None
+    if wanted is None or call.stores:
+        return False
+    shape = list(call.value(0).shape)
+    rank = max(len(shape), len(wanted))
+    one, other = [1] * (rank - len(shape)) + shape, [1] * (rank - len(wanted)) + list(wanted)
+    made = []
+    for left, right in zip(one, other, strict=True):
+        if left != right and 1 not in (left, right):
+            return False
+        made.append(right if left == 1 else left)
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Expand", [names[0], call.draft.sizes(made, call.outputs[0])], call.outputs, {}, storage)
+    return True
+
+
+@lowering("Tile")
+def tile(call: Call) -> bool:
+    """A known number of times."""
+    counts = call.dims(1) if call.known(0) else None
+    if counts is None or len(counts) != len(call.value(0).shape) or call.stores:
+        return False
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], [product(pair) for pair in zip(call.value(0).shape, counts, strict=True)])
+    call.emit("Tile", [names[0], call.draft.sizes(counts, call.outputs[0])], call.outputs, {}, storage)
+    return True
+
+
+@lowering("Resize")
+def resize(call: Call) -> bool:
+    """By factors or to sizes of all dimensions, and of a known part of all of them; as it stands where the part of some
+    is computed, or where only one of its sizes is kept.
+    """
+    by, to = (call.has(number) and not _is_empty(call, number) for number in (2, 3))
+    if not call.known(0) or by is to:
+        return False
+    shape, attributes = call.value(0).shape, dict(call.attributes)
+    places = [axis % len(shape) for axis in call.integers("axes") or range(len(shape))]
+    others: list[Dim | None] = [None if axis in places else dim for axis, dim in enumerate(shape)]
+    cut = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    part = call.constant(1) if cut else None
+    names, storage = call.operands(call.stores)
+    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch" or (cut and part is None):
+        call.draft.declare(call.outputs[0], others)
+        call.emit("Resize", names, call.outputs, attributes, storage)
+        return True
+    attributes.pop("axes", None)
+    if part is None:
+        names[1] = ""
+    elif part.size != 2 * len(places):
+        return False
+    elif len(places) < len(shape):
+        whole = np.array([[0], [1]], part.dtype).repeat(len(shape), 1)
+        whole[:, places] = part.reshape(2, -1)
+        names[1] = call.draft.constant(whole.reshape(-1), f"{call.outputs[0]}/roi").name
+    if to:
+        sizes = call.dims(3)
+        if sizes is None or len(sizes) != len(places):
+            return False
+        told = dict(zip(places, sizes, strict=True))
+        made: list[Dim | None] = [told.get(axis, dim) for axis, dim in enumerate(shape)]
+        names[3] = call.draft.sizes([dim for dim in made if dim is not None], call.outputs[0])
+    else:
+        scales = call.constant(2)
+        if scales is None or scales.size != len(places):
+            return False
+        every = np.ones(len(shape), np.float32)
+        every[places] = scales.reshape(-1)
+        parts = {} if part is None else dict(zip(places, zip(*part.reshape(2, -1).tolist(), strict=True), strict=True))
+        made = [
+            product((dim, int(scale))) if float(scale).is_integer() and parts.get(axis, UNITY) == UNITY else None
+            for axis, (dim, scale) in enumerate(zip(shape, every.tolist(), strict=True))
+        ]
+        names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
+    while not names[-1]:
+        names.pop()
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Resize", names, call.outputs, attributes, storage)
+    return True
+
+
+def _is_empty(call: Call, number: int) -> bool:
+    """Whether an input is a constant without elements, which stands for none."""
+    found = call.constant(number)
+    return found is not None and found.size == 0
+
+
+@lowering("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
+          "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor")  # fmt: skip
+def broadcasting(call: Call) -> bool:
+    """As it stands, with sizes that follow where they have names."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    if all(isinstance(dim, int) for shape in shapes for dim in shape):
+        return False
+    made = broadcast(shapes, call.arithmetic)
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit(call.op, names, call.outputs, call.attributes, storage)
+    return True
+
+
+@lowering("Einsum")
+def summed(call: Call) -> bool:
+    """With the sizes of all labels, in an equation of which onnx infers the same."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    found = written(call.attribute("equation", ""), shapes, call.arithmetic)
+    if found is None:
+        return False
+    equation, made = found
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Einsum", names, call.outputs, {"equation": equation}, storage)
+    return True
+
+
+@lowering("Concat")
+def concat(call: Call) -> bool:
+    """As it stands, with sizes that follow where they have names."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)):
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    axis = call.attribute("axis", 0)
+    if len({len(shape) for shape in shapes}) > 1 or not -len(shapes[0]) <= axis < len(shapes[0]):
+        return False
+    axis += len(shapes[0]) if axis < 0 else 0
+    made = [next((dim for dim in dims if isinstance(dim, int)), dims[0]) for dims in zip(*shapes, strict=True)]
+    for at, dims in enumerate(zip(*shapes, strict=True)):
+        for dim in dims if at != axis else ():
+            if dim != made[at]:
+                call.draft.equate(dim, made[at])
+    made[axis] = call.arithmetic.total([shape[axis] for shape in shapes])
+    names, storage = call.operands(call.stores)
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Concat", names, call.outputs, {"axis": axis}, storage)
+    return True
+
+
+@lowering("GlobalAveragePool", "GlobalMaxPool")
+def pooled(call: Call) -> bool:
+    """A reduction over all pixels, which reads images in any layout."""
+    if not call.known(0) or len(call.value(0).shape) < 3:
+        return False
+    shape, draft = call.value(0).shape, call.draft
+    names, storage = call.operands(call.stores)
+    axes = draft.sizes(range(2, len(shape)), f"{call.outputs[0]}/axes")
+    draft.declare(call.outputs[0], [*shape[:2], *([1] * (len(shape) - 2))])
+    op = "ReduceMean" if call.op == "GlobalAveragePool" else "ReduceMax"
+    call.emit(op, [names[0], axes], call.outputs, {"keepdims": 1}, storage)
+    return True

@@ -1,0 +1,348 @@
+"""Channels rounded up to whole blocks, with zeros behind the others.
+
+Runtimes keep images in blocks of channels between convolutions. A depthwise convolution whose channels are no whole
+blocks leaves that format, or its kernel on bytes is a slower one; and so does a Pad that appends channels, which is how
+residual networks grow. Where all that touches some images keeps zeros zero, they get as many channels more as fill the
+last block: convolutions of all channels make zeros, and multiply them by zeros. Where an image grows within its last
+block, nothing is left to pad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from layoutsolve.base.disjoint_sets import Classes
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Quant, Value
+from layoutsolve.ir.integer_storage import Storage
+from layoutsolve.ir.names import Names
+
+CHANNELS = 1
+"""The dimension of channels in what convolutions and pools read and write, and of what they read in their kernels."""
+
+IMAGE = 4
+"""The dimensions of what is kept in blocks."""
+
+POOLS = frozenset(("AveragePool", "GlobalAveragePool", "MaxPool"))
+"""Operators on every channel by itself that make zeros of zeros."""
+
+KEEPING = frozenset(("Add", "Clip", "HardSwish", "Identity", "LeakyRelu", "PRelu", "Relu", "Sub"))
+"""Operators on single elements that make zeros of zeros, where their constants allow it."""
+
+MOST = 2.0
+"""How many times as many channels of floats as there were are still worth it."""
+
+
+def rounded(graph: Graph, storage: Storage, budget: Budget) -> Graph:
+    """The same graph with images of whole blocks of channels, where that keeps runtimes from leaving their format. What
+    is written anew counts in the ``budget``.
+    """
+    block = storage.block
+    if block < 2 or not any(_may_gain(graph, node, block) for node in graph.nodes):
+        return graph
+    images = Images(graph)
+    widths = images.widths(block, storage.narrow)
+    return Wider(graph, images.axes, widths, budget).result() if widths else graph
+
+
+def _may_gain(graph: Graph, node: Node, block: int) -> bool:
+    """Whether images could gain by whole blocks because of a node, as far as it tells by itself."""
+    group = node.attributes.get("group", 1) if is_own(node, "Conv") else 1
+    return is_own(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
+
+
+@dataclass
+class Images:
+    """The images of a graph. ``axes`` has the dimension of their channels; those that have to have the same channels
+    are in one of the ``classes``. What ``stays`` as it is has a reader or writer that looks at channels: a node that is
+    ``outside``, or an end of the graph; of what is ``fixed`` there is more to say than how many channels it has.
+    """
+
+    graph: Graph
+    axes: dict[str, int] = field(default_factory=dict)
+    classes: Classes[str] = field(default_factory=Classes)
+    stays: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)
+    outside: set[Node] = field(default_factory=set)
+    reached: list[str] = field(default_factory=list)
+    convolving: ClassVar[tuple[str, ...]] = ("Conv",)
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        self.stays.update(graph.inputs, graph.outputs)
+        touching: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for name in dict.fromkeys((*node.inputs, *node.outputs)):
+                if name and graph.values[name].data is None:
+                    touching.setdefault(name, []).append(node)
+        for node in graph.nodes:
+            if is_own(node, *self.convolving):
+                self._reach(node.inputs[0], CHANNELS)
+                self._reach(node.outputs[0], CHANNELS)
+        for name in self.reached:  # which grows on the way
+            for node in touching.get(name, ()):
+                self.follow(node, name)
+
+    def widths(self, block: int, narrow: int) -> dict[str, int]:
+        """How many channels each image is to have, for those that get more; images of bytes from ``narrow`` on."""
+        wanted = {self.classes.root(name) for node in self.graph.nodes for name in self._gaining(node, block)}
+        kept = {self.classes.root(name) for name in self.stays if name in self.axes}
+        real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
+        found, chosen = {}, wanted - kept
+        for name in self.axes:
+            channels = self.channels(name)
+            wide = -(-channels // block) * block
+            root, least = self.classes.root(name), wide / MOST
+            if root in chosen and wide > channels >= (least if root in real or not narrow else narrow):
+                found[name] = wide
+        pads = [node for node in self.graph.nodes if is_own(node, "Pad") and node.inputs[0] in found]
+        while narrowing := [node for node in pads if self._narrows(node, found)]:
+            dropped = {self.classes.root(node.inputs[0]) for node in narrowing}
+            found = {name: wide for name, wide in found.items() if self.classes.root(name) not in dropped}
+        return found
+
+    def _narrows(self, node: Node, widths: Mapping[str, int]) -> bool:
+        """Whether a Pad would have to leave out channels that its image is to get."""
+        if node.inputs[0] not in widths:
+            return False
+        before, after = (widths.get(name, self.channels(name)) for name in (node.inputs[0], node.outputs[0]))
+        return before > after
+
+    def _gaining(self, node: Node, block: int) -> tuple[str, ...]:
+        """The images that gain by whole blocks because of a node."""
+        if not is_own(node, "Conv", "Pad"):
+            return ()
+        ends = node.inputs[0], node.outputs[0]
+        if not all(name in self.axes for name in ends):
+            return ()
+        if is_own(node, "Conv") and depthwise(self.graph, node):
+            return ends if _blocked(self.graph, node) else ()
+        if is_own(node, "Pad") and len({-(-self.channels(name) // block) for name in ends}) == 1:
+            return ends
+        return ()
+
+    def channels(self, name: str) -> int:
+        """How many channels an image has, 0 where they are not known."""
+        dim = self.graph.values[name].shape[self.axes[name]]
+        return dim if isinstance(dim, int) else 0
+
+    def _reach(self, name: str, axis: int) -> None:
+        """Note where the channels of an image are."""
+        value = self.graph.values[name]
+        if name not in self.axes:
+            self.reached.append(name)
+        by_axis = value.quant is not None and value.quant.axis is not None
+        known = len(value.shape) == IMAGE and isinstance(value.shape[axis], int)
+        if self.axes.setdefault(name, axis) != axis or not known or by_axis or value.data is not None:
+            self.stays.add(name)
+            self.fixed.add(name)
+
+    def follow(self, node: Node, name: str) -> None:
+        """Note what a node says of an image, and which other ones it leads to."""
+        graph, axis = self.graph, self.axes[name]
+        if is_own(node, "Conv") and axis == CHANNELS and plain(graph, node):
+            if depthwise(graph, node):
+                self._join(node.inputs[0], node.outputs[0], CHANNELS)
+        elif is_own(node, *POOLS) and axis == CHANNELS and len(node.outputs) == 1:
+            self._join(node.inputs[0], node.outputs[0], CHANNELS)
+        elif is_own(node, "Transpose"):
+            first, last = node.inputs[0], node.outputs[0]
+            perm = node.attributes["perm"]
+            self._reach(first, axis if name == first else perm[axis])
+            self._reach(last, axis if name == last else perm.index(axis))
+            self.classes.join((first, last))
+        elif is_own(node, "Pad") and _appended(graph, node, axis):
+            self._reach(node.inputs[0], axis)
+            self._reach(node.outputs[0], axis)
+        elif is_own(node, *KEEPING) and self._keeps_zeros(node, axis):
+            for each in node.inputs:
+                if each and graph.values[each].data is None:
+                    self._join(each, node.outputs[0], axis)
+        else:
+            self.stays.add(name)
+            self.outside.add(node)
+
+    def _join(self, one: str, other: str, axis: int) -> None:
+        self._reach(one, axis)
+        self._reach(other, axis)
+        self.classes.join((one, other))
+
+    def _keeps_zeros(self, node: Node, axis: int) -> bool:
+        """Whether an operator on single elements makes zeros of zeros, and repeats nothing but slopes of channels."""
+        values, shape = self.graph.values, self.graph.values[node.outputs[0]].shape
+        first, others = values[node.inputs[0]], [values[name] for name in node.inputs[1:] if name]
+        if first.data is not None or first.shape != shape or not all(node.inputs):
+            return False
+        if node.op == "Clip":
+            zero = first.quant.zero_point[0] if node.storage and first.quant is not None else 0
+            return all(_on_side(bound, zero, side) for bound, side in zip(others, (-1, 1), strict=False))
+        if node.op == "PRelu":
+            return _by_channel(others[0], axis)
+        return not node.storage and all(each.data is None and each.shape == shape for each in others)
+
+
+def _by_channel(slopes: Value, axis: int) -> bool:
+    """Whether there is one known slope for each channel, or one for all."""
+    sizes = (1,) * (IMAGE - len(slopes.shape)) + slopes.shape
+    others = sizes[:axis] + sizes[axis + 1 :]
+    return slopes.data is not None and slopes.quant is None and all(size == 1 for size in others)
+
+
+def is_own(node: Node, *operators: str) -> bool:
+    """Whether a node is one of ONNX's own operators."""
+    return node.op in operators and not node.domain
+
+
+def _on_side(bound: Value, zero: int, side: int) -> bool:
+    """Whether a bound is known, and not above zero (``side`` -1), or not below it (1)."""
+    return bound.data is not None and bool(((bound.data.astype(np.float64) - zero) * side >= 0).all())
+
+
+def plain(graph: Graph, node: Node) -> bool:
+    """Whether a convolution of images has constant weights, and one group or a group for each channel."""
+    constants = [graph.values[name] for name in node.inputs[1:] if name]
+    group = node.attributes.get("group", 1)
+    known = all(value.data is not None and (value.quant is None or not value.quant.block) for value in constants)
+    return known and len(constants[0].shape) == IMAGE and (group == 1 or depthwise(graph, node))
+
+
+def depthwise(graph: Graph, node: Node) -> bool:
+    """Whether a convolution has a group for each channel, and writes as many as it reads."""
+    ends = [graph.values[name].shape[CHANNELS] for name in (node.inputs[0], node.outputs[0])]
+    group = node.attributes.get("group", 1)
+    return group != 1 and ends == [group, group]
+
+
+def _blocked(graph: Graph, node: Node) -> bool:
+    """Whether kernels of a depthwise convolution want whole blocks: those on floats, and those on bytes by weights of
+    int8 whose zero is 0.
+    """
+    read, weights = (graph.values[name] for name in node.inputs[:2])
+    if read.quant is None:
+        return True
+    quant = weights.quant
+    return read.dtype in BYTES and weights.dtype == "int8" and quant is not None and not quant.zero_point.any()
+
+
+def _appended(graph: Graph, node: Node, axis: int) -> int:
+    """The channels that a Pad puts behind the others, 0 where it does anything else."""
+    value = graph.values[node.inputs[0]]
+    amounts, rank = graph.constant(node.inputs[1]), len(value.shape)
+    if (
+        amounts is None
+        or amounts.size != 2 * rank
+        or len(node.inputs) > 3
+        or node.attributes.get("mode", "constant") != "constant"
+    ):
+        return 0
+    filler = graph.values[node.inputs[2]] if len(node.inputs) == 3 and node.inputs[2] else None
+    if filler is not None and filler.data is None:
+        return 0
+    zero = value.quant.zero_point[0] if value.quant is not None and node.storage else 0
+    filled = 0 if filler is None or filler.data is None else filler.data.reshape(-1)[0]
+    others = np.delete(amounts, rank + axis)
+    return int(amounts[rank + axis]) if filled == zero and not others.any() and amounts[rank + axis] > 0 else 0
+
+
+class Wider:
+    """The graph with the ``widths`` of some images; constants are written anew for what reads them."""
+
+    def __init__(self, graph: Graph, axes: Mapping[str, int], widths: Mapping[str, int], budget: Budget) -> None:
+        self.graph, self.axes, self.widths, self.budget = graph, axes, widths, budget
+        self.values, self.taken = dict(graph.values), Names(graph.values)
+        self.made: dict[tuple[str, tuple[int, ...]], str] = {}
+
+    def result(self) -> Graph:
+        for name, wide in self.widths.items():
+            self.values[name] = _shaped(self.values[name], self.axes[name], wide)
+        return used(self.graph, [self._node(each) for each in self.graph.nodes], self.values)
+
+    def _node(self, node: Node) -> Node:
+        """A node with its constants as wide as what they meet."""
+        inputs = node.inputs
+        if not self.widths.keys() & {*inputs, *node.outputs}:
+            return node
+        if is_own(node, "Conv", "ConvTranspose"):
+            return self._convolution(node)
+        if is_own(node, "Pad"):
+            return self._pad(node)
+        if node.op == "PRelu":
+            sizes, name = self.graph.values[inputs[1]].shape, node.outputs[0]
+            axis = self.axes[name] - IMAGE + len(sizes)
+            wide = {axis: self._width(name)} if axis >= 0 and sizes[axis] != 1 else {}
+            return replace(node, inputs=(inputs[0], self._constant(inputs[1], wide)))
+        return node
+
+    def _convolution(self, node: Node) -> Node:
+        data, kernel, *bias = node.inputs
+        produced, read = self._width(node.outputs[0]), self._width(data)
+        single = node.attributes.get("group", 1) == 1
+        wide = {0: produced, CHANNELS: read} if node.op == "Conv" else {0: read, CHANNELS: produced}
+        weights = self._constant(kernel, wide if single else {0: produced})
+        attributes = node.attributes if single else {**node.attributes, "group": produced}
+        biases = [self._constant(name, {0: produced}) if name else name for name in bias]
+        return replace(node, inputs=(data, weights, *biases), attributes=attributes)
+
+    def _pad(self, node: Node) -> Node:
+        before, after = node.inputs[0], node.outputs[0]
+        more, axis = self._width(after) - self._width(before), self.axes[before]
+        if not more:
+            return replace(node, op="Identity", inputs=(before,), attributes={})
+        rank = len(self.values[before].shape)
+        amounts = np.zeros(2 * rank, np.int64)
+        amounts[rank + axis] = more
+        name = self.taken.derived(after, "pads")
+        self.values[name] = Value(name, "int64", amounts.shape, data=amounts)
+        return replace(node, inputs=(before, name, *node.inputs[2:]))
+
+    def _width(self, name: str) -> int:
+        dim = self.values[name].shape[self.axes[name]]
+        if not isinstance(dim, int):
+            raise TypeError(f"'{name}' has {dim} channels")
+        return dim
+
+    def _constant(self, name: str, wide: Mapping[int, int]) -> str:
+        """A constant with zeros behind the rest, so many in all along some dimensions."""
+        value, data = self.graph.values[name], self.graph.values[name].data
+        if data is None:
+            raise TypeError(f"'{name}' is no constant")
+        shape = tuple(wide.get(axis, size) for axis, size in enumerate(data.shape))
+        if shape == data.shape:
+            return name
+        if (name, shape) not in self.made:
+            quant, filler = _filling(value.quant, shape)
+            found = _extended(data, shape, filler)
+            self.budget.keep(found)
+            unique = self.made[name, shape] = self.taken.derived(name, "x".join(map(str, shape)))
+            self.values[unique] = Value(unique, value.dtype, shape, quant, found)
+        return self.made[name, shape]
+
+
+def _shaped(value: Value, axis: int, size: int) -> Value:
+    return replace(value, shape=(*value.shape[:axis], size, *value.shape[axis + 1 :]))
+
+
+def _filling(quant: Quant | None, shape: Sequence[int]) -> tuple[Quant | None, Array | int]:
+    """The parameters of a constant of a larger shape, and the stored integers that mean zero. What is new has the last
+    parameters again, so that steps of biases stay those of what is added.
+    """
+    if quant is None or quant.axis is None:
+        return quant, 0 if quant is None else quant.zero_point
+    count, places = (shape[quant.axis],), [1] * len(shape)
+    scale = _extended(quant.scale, count, quant.scale[-1])
+    zeros = _extended(quant.zero_point, count, quant.zero_point[-1])
+    places[quant.axis] = -1
+    return Quant(scale, zeros, quant.axis), zeros.reshape(places)
+
+
+def _extended(data: Array, shape: Sequence[int], filler: Any) -> Array:
+    found = np.empty(shape, data.dtype)
+    found[...] = filler
+    found[tuple(map(slice, data.shape))] = data
+    return found

@@ -1,0 +1,1 @@
+"""Custom operators: MediaPipe, Coral, detection, ragged tensors."""

@@ -1,0 +1,1 @@
+"""TensorFlow operators that a converter kept as Flex operators."""

@@ -1,0 +1,367 @@
+"""Long short-term memory: the operators, and what their inputs and options say.
+
+It is written as one operator over all steps (:mod:`~layoutsolve.frontend.tflite.operators.recurrent.lstm_sequence`) or
+step by step (:mod:`~layoutsolve.frontend.tflite.operators.recurrent.lstm_steps`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
+    CELL,
+    FORGET,
+    INPUT,
+    ORDER,
+    OUTPUT,
+    SUMS,
+    TANH,
+    Cell,
+    Formats,
+    Stored,
+)
+from layoutsolve.frontend.tflite.operators.recurrent.lstm_sequence import fits, mostly_whole, stays_mostly, whole
+from layoutsolve.frontend.tflite.operators.recurrent.lstm_steps import retyped, unrolled, writer_of
+from layoutsolve.frontend.tflite.operators.recurrent.sequence import (
+    Auxiliary,
+    Walk,
+    auxiliary,
+    merge,
+    real,
+    ways,
+)
+from layoutsolve.frontend.tflite.operators.recurrent.weights import Matrix, beside, integers, matrix, stacked, vector
+from layoutsolve.frontend.tflite.operators.shared.common import ranked, static
+from layoutsolve.frontend.tflite.reading.model import Tensor
+from layoutsolve.ir.graph import Array, Quant, Value
+
+_PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
+_BASIC = 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where one direction has its inputs: 17 tensors from ``first`` on, then those that not every operator has."""
+
+    first: int
+    state: int
+    norms: int | None = None
+    auxiliary: int | None = None
+
+
+_FLOATS = Formats(dict.fromkeys(ORDER, Stored()))
+
+
+@lowers("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def unidirectional(call: Call) -> None:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    x = ranked(call, call.input(0), 3)
+    walk = Walk.over(call, x, time_major=bool(call.option("time_major")))
+    _direction(walk, x, None, Places(1, 18, norms=20), call.slot())
+
+
+@lowers("BIDIRECTIONAL_SEQUENCE_LSTM")
+def bidirectional(call: Call) -> None:
+    """BIDIRECTIONAL_SEQUENCE_LSTM; an auxiliary input without weights is what the way back reads."""
+    x = real(call, ranked(call, call.input(0), 3))
+    walk, slots = Walk.over(call, x, time_major=bool(call.option("time_major"))), ways(call)
+    if call.option("merge_outputs") and walk.axis == 1 and walk.batch > 1:
+        reason = "LiteRT writes beyond its states where it merges its outputs with the batch first"
+        raise GapError(reason, "put time first, use a batch of 1, or keep two outputs and concatenate them")
+    back, (ahead, behind) = auxiliary(call, x, 39, (40, 44), weighted=call.optional(41) is not None)
+    forward = _direction(walk, x, ahead, Places(1, 35), slots[0])
+    backward = _direction(walk.reverse, back, behind, Places(18, 37), slots[1])
+    merge(call, forward, backward)
+
+
+@lowers("LSTM")
+def lstm(call: Call) -> None:
+    """LSTM: one step, by the full kernel or by the basic one."""
+    x = ranked(call, call.input(0), 2)
+    if call.option("kernel_type") == _BASIC:
+        _basic(call, x)
+    else:
+        _direction(Walk.over(call, x), x, None, Places(1, 18, norms=20), call.slot())
+
+
+def _direction(walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot: Slot) -> Value:
+    """One direction of an operator."""
+    call = walk.call
+    cell = _cell(call, x, aux, places)
+    if aux is not None:
+        x = aux.joined(call, x)
+    outputs = cell.units if cell.projection is None else len(cell.projection.data)
+    states = (walk.state(places.state, outputs), walk.state(places.state + 1, cell.units))
+    _check_states(call, cell, states)
+    if fits(cell):
+        result, after = whole(walk, x, cell, states, slot)
+    elif stays_mostly(walk, cell):
+        result, after = mostly_whole(walk, x, cell, states, slot)
+    else:
+        result, after = unrolled(walk, x, cell, states, slot)
+    for offset, state in enumerate(after):
+        walk.leave(places.state + offset, state)
+    return result
+
+
+def _check_states(call: Call, cell: Cell, states: tuple[Value, Value]) -> None:
+    for state, stored in zip(states, (cell.formats.output, cell.formats.cell), strict=True):
+        if state.dtype != stored.dtype or (state.quant is None) != (stored.quant is None):
+            raise ModelError(f"{call.origin} has a state of type {state.dtype}, it needs {stored.dtype}")
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
+    first = places.first
+    coupled = call.optional(first + INPUT) is None
+    _check_groups(call, places, coupled)
+    gates = ORDER[1:] if coupled else ORDER
+    features, units, outputs = _sizes(call, x, first)
+    formats = _formats(call, x, places) if x.quant is not None else _FLOATS
+    if not formats.integer:
+        real(call, x)
+    weights = {gate: matrix(call, first + gate, units, features) for gate in gates}
+    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs, diagonal=True) for gate in gates}
+    norms = _norms(call, places, gates, units)
+    biases = {gate: _bias(call, x, first, gate, weights[gate], places if norms else None) for gate in gates}
+    if aux is not None:
+        extra = {gate: matrix(call, aux.position + gate, units, aux.features) for gate in gates}
+        weights = {gate: beside(weights[gate], extra[gate]) for gate in gates}
+    projection = None if call.optional(first + 15) is None else matrix(call, first + 15, outputs, units)
+    if projection is None and outputs != units:
+        raise ModelError(f"{call.origin} has {units} cells but gives {outputs} numbers without a projection")
+    peepholes = _peepholes(call, first, gates, units)
+    if formats.integer and peepholes and outputs != units:
+        raise GapError("LiteRT's integer kernel misreads peepholes beside a projection", "use one of both only")
+    return Cell(
+        gates,
+        stacked([weights[gate] for gate in gates]),
+        stacked([recurrent[gate] for gate in gates]),
+        biases,
+        peepholes,
+        norms,
+        projection,
+        _projection_bias(call, first + 16, outputs, projection, formats),
+        formats,
+        _activation(call, formats),
+        _clip(call, "cell_clip", formats.cell),
+        None if projection is None else _clip(call, "proj_clip", formats.output, quant_of(call.tensor())),
+    )
+
+
+def _check_groups(call: Call, places: Places, coupled: bool) -> None:
+    """A gate has all of its weights or none, and all gates that there are have a normalisation or none."""
+    first = places.first
+    gates = (FORGET, CELL, OUTPUT) if coupled else range(4)
+    groups = [[first + offset for offset in (INPUT, 4 + INPUT, 11 + INPUT)]]
+    groups += [[places.norms + gate for gate in gates]] if places.norms is not None else []
+    for group in groups:
+        if len({call.optional(position) is None for position in group}) > 1:
+            raise ModelError(f"{call.origin} has some but not all of its inputs {', '.join(map(str, group))}")
+
+
+def _sizes(call: Call, x: Value, first: int) -> tuple[int, int, int]:
+    """How many features a step reads, cells there are, and numbers a step gives."""
+    shape = call.input(first + 4 + OUTPUT).shape
+    features, outputs = static(call, (x.shape[-1], shape[-1]), "number of features")
+    (units,) = static(call, call.input(first + OUTPUT).shape[:1], "number of cells")
+    if min(features, units, outputs) < 1:
+        raise ModelError(f"{call.origin} has {features} features, {units} cells and {outputs} outputs")
+    return features, units, outputs
+
+
+def _norms(call: Call, places: Places, gates: tuple[int, ...], units: int) -> dict[int, Array]:
+    first = places.norms
+    if first is None or call.optional(first + FORGET) is None:
+        return {}
+    return {gate: vector(call, first + gate, units) for gate in gates}
+
+
+def _peepholes(call: Call, first: int, gates: tuple[int, ...], units: int) -> dict[int, Array]:
+    if call.optional(first + 8 + _PEEPHOLES[OUTPUT]) is None:
+        return {}
+    return {gate: vector(call, first + 8 + place, units) for gate, place in _PEEPHOLES.items() if gate in gates}
+
+
+def _bias(call: Call, x: Value, first: int, gate: int, weights: Matrix, places: Places | None) -> Array:
+    """The bias of a gate; ``places`` where it comes after a normalisation."""
+    position, size = first + 11 + gate, len(weights.data)
+    if x.quant is None:
+        return vector(call, position, size)
+    if places is None or places.norms is None:
+        return integers(call, position, size, x.quant.scale * _scale(call, weights))
+    norm = call.input(places.norms + gate).quant
+    if norm is None:
+        raise ModelError(f"{call.origin} has a normalisation without quantisation parameters")
+    return integers(call, position, size, norm.scale * 2.0**-10)
+
+
+def _scale(call: Call, weights: Matrix) -> Array:
+    if weights.scale is None:
+        raise GapError("it reads integers but its weights are no int8", "quantise its weights to int8")
+    return weights.scale.astype(np.float64)
+
+
+def _projection_bias(call: Call, position: int, size: int, projection: Matrix | None, formats: Formats) -> Array | None:
+    if projection is None or call.optional(position) is None:
+        return None
+    if formats.hidden.quant is None:
+        return vector(call, position, size)
+    return integers(call, position, size, formats.hidden.quant.scale * _scale(call, projection))
+
+
+def _activation(call: Call, formats: Formats) -> int:
+    """The activation of the cell; LiteRT's integer kernel takes tanh whatever the file says."""
+    code = int(call.option("fused_activation_function"))
+    if code == 0 and not formats.integer:
+        raise GapError("it has no activation, for which LiteRT reads memory that it has not set", "use TANH")
+    return TANH if formats.integer else code
+
+
+def _clip(call: Call, option: str, stored: Stored, counted: Quant | None = None) -> tuple[float, float] | None:
+    """The bounds of an option; the integer kernel rounds them towards zero and ignores the zero point.
+
+    It takes them for as many steps as they are by the parameters ``counted``, where those are others.
+    """
+    bound = float(call.option(option, 0.0))
+    if not bound > 0:
+        return None
+    if stored.quant is None:
+        return -bound, bound
+    scale, zero = float(stored.quant.scale[0]), int(stored.quant.zero_point[0])
+    steps = int(min(bound / float((counted or stored.quant).scale[0]), np.iinfo(stored.dtype).max))
+    return ((-steps - zero) * scale, (steps - zero) * scale) if steps else None
+
+
+def _formats(call: Call, x: Value, places: Places) -> Formats:
+    """The formats of the integer kernel with 8 bits outside and 16 bits inside."""
+    between = call.operator.intermediates
+    if x.dtype != "int8" or call.declared(places.first + OUTPUT) != "int8":
+        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with int16 cells")
+    if len(between) != 5:
+        raise GapError(
+            "it is quantised for LiteRT's kernel with 8 bits inside, which is no more than an experiment",
+            "quantise it to int8 with int16 cells",
+        )
+    output, cell = (call.input(places.state + offset) for offset in range(2))
+    if cell.dtype != "int16" or cell.quant is None or output.quant is None:
+        raise ModelError(f"{call.origin} has states without quantisation parameters")
+    stored = (x.quant, output.quant, cell.quant, quant_of(call.tensor()))
+    if any(each is not None and each.axis is not None for each in stored):
+        raise GapError("its numbers or states are quantised per channel", "quantise all but weights per tensor")
+    if quant_of(call.tensor()) is None:
+        raise ModelError(f"{call.origin} has an output without quantisation parameters")
+    mantissa, exponent = np.frexp(cell.quant.scale[0])
+    if mantissa != 0.5:
+        raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
+    bare = not -15 <= exponent - 1 <= -9
+    if bare and call.optional(places.first + INPUT) is None:
+        raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
+    tensors = call.lowering.subgraph.tensors
+    hidden = quant_of(tensors[between[4]]) if between[4] != -1 else None
+    if hidden is None or hidden.zero_point.dtype != np.int8:
+        raise ModelError(f"{call.origin} does not say how its hidden state is quantised")
+    normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
+    sums = {gate: _fixed(15 - SUMS) for gate in range(4)}
+    if normalised:
+        sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
+    projected = call.optional(places.first + 15) is not None
+    between_zero = (-hidden.zero_point if projected else hidden.zero_point).astype(np.int8)
+    return Formats(
+        sums,
+        _fixed(12),
+        _fixed(15),
+        Stored("int16", Quant(cell.quant.scale, np.zeros(1, np.int16))),
+        Stored("int8", Quant(hidden.scale, between_zero)),
+        Stored("int8", output.quant),
+        1 - 2.0**-15,
+        bare,
+    )
+
+
+def _between(call: Call, tensor: Tensor) -> Stored:
+    """How the sums of a gate are stored before they are normalised; their zero point counts for nothing."""
+    if tensor.quant is None or not tensor.quant.scale[0] > 0:
+        raise ModelError(f"{call.origin} does not say how the sums of its gates are quantised")
+    return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
+
+
+def _fixed(bits: int) -> Stored:
+    """int16 with this many bits after the point."""
+    return Stored("int16", Quant(np.array([2.0**-bits], np.float32), np.zeros(1, np.int16)))
+
+
+# -- the basic kernel ----------------------------------------------------------------------------------------------
+
+
+_BASIC_ORDER = (INPUT, CELL, FORGET, OUTPUT)
+_BYTE = Stored("uint8", Quant(np.array([2.0**-7], np.float32), np.array([128], np.uint8)))
+"""How the basic kernel takes all bytes that it reads and writes, whatever the file says."""
+
+
+def _basic(call: Call, x: Value) -> None:
+    """One step of the kernel with five inputs and four outputs; all gates are the rows of one matrix."""
+    walk, stacked_shape = Walk.over(call, x), ranked(call, call.input(2), 2).shape
+    rows, columns = static(call, stacked_shape, "weights' shape")
+    features, units = static(call, x.shape[-1:], "number of features")[0], rows // 4
+    if rows % 4 or columns != features + units:
+        raise ModelError(f"{call.origin} reads {features} features but has weights of shape [{rows}, {columns}]")
+    output, state = walk.state(1, units), walk.state(4, units)
+    joined = (walk.batch, columns)
+    if x.dtype == "uint8":
+        formats, weights, bias = _basic_integers(call, rows, columns)
+        raw = [retyped(call, value, _BYTE) for value in (x, output)]
+        if any(value.dtype != "uint8" for value in raw) or state.dtype != "int16":
+            raise ModelError(f"{call.origin} mixes types")
+        state = retyped(call, state, formats.cell)
+    else:
+        formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
+        weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
+    both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
+    given = [both, weights.factor(call, "weights"), call.constant(bias[None], "bias", "float32")]
+    total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
+    empty = Matrix(np.zeros((0, 0), np.float32))
+    biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
+    cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, TANH, None, None)
+    writer = writer_of(call, cell, (walk.batch, units))
+    hidden, counted = writer.step(total, writer.entering(state))
+    after = writer.leaving(counted)
+    for position, value in enumerate((hidden, after, both, total)):
+        _show(call, value, position)
+    for position, value in ((1, hidden), (4, after)):
+        if call.lowering.subgraph.tensors[call.operator.inputs[position]].is_variable:
+            walk.leave(position, value)
+
+
+def _basic_integers(call: Call, rows: int, columns: int) -> tuple[Formats, Matrix, Array]:
+    """The formats of the basic kernel for bytes, its weights and its bias."""
+    weights, bias = call.input(2), call.lowering.subgraph.tensors[call.operator.inputs[3]]
+    if weights.dtype != "uint8" or weights.data is None or weights.quant is None or weights.quant.axis is not None:
+        raise GapError("its weights are no constant of bytes with one scale", "quantise them to uint8")
+    if bias.quant is None or bias.quant.scale.size != 1:
+        raise ModelError(f"{call.origin} has a bias without a scale")
+    step = bias.quant.scale.astype(np.float64)
+    data = (weights.data.astype(np.int16) - 128).astype(np.int8)
+    zero = np.broadcast_to((weights.quant.zero_point.astype(np.int16) - 128).astype(np.int8), (rows,))
+    scale = np.broadcast_to((step * 128).astype(np.float32), (rows,))
+    formats = Formats(
+        {gate: _fixed(12) for gate in range(4)}, _fixed(12), _fixed(15), _fixed(11), _BYTE, _BYTE, 1 - 2.0**-15
+    )
+    return formats, Matrix(data, scale, zero), integers(call, 3, rows, step)
+
+
+def _show(call: Call, value: Value, position: int) -> None:
+    """Write an output that is a value in between; integers as they are, whatever the file says they mean."""
+    slot = call.slot(position)
+    if slot.dtype != value.dtype:
+        raise ModelError(f"{call.origin} gives {value.dtype}, but its output '{slot.name}' is {slot.dtype}")
+    call.write("Identity", [value], value.shape, slot, storage=value.quant is not None)

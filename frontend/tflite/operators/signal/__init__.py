@@ -1,0 +1,1 @@
+"""Fourier transforms, spectrograms and tflite-micro's signal operators."""

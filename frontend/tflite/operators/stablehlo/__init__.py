@@ -1,0 +1,1 @@
+"""StableHLO operators."""

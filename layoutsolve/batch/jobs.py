@@ -1,0 +1,130 @@
+"""Which models are asked for, where each goes, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layoutsolve.base.wording import printable
+from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.io.files import REWRITTEN, default_output
+from layoutsolve.io.patterns import STANDARD_INPUT, WILD, is_many
+from layoutsolve.io.source import ENDINGS
+
+PAGES = "models"
+"""The folder for reports beside the page that lists them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model: its path, its name among the others, the path of what it becomes, and that of its report or None. Where
+    signatures are converted apart it is one ``signature``, or '' for a model that has none.
+    """
+
+    source: str
+    name: str
+    output: str
+    report: str | None = None
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a model: the exit code, and the report where there is one, else the error. ``fresh`` is one that
+    was up to date before.
+    """
+
+    job: Job
+    code: int
+    report: dict[str, Any]
+    error: str = ""
+    fresh: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was written."""
+        return not self.report
+
+    @property
+    def reason(self) -> str:
+        """The error on one line: of a list the first, and how many more there are."""
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        more = f" (and {len(lines) - 2} more)" if len(lines) > 2 else ""
+        return printable(" ".join(lines[:2]) + more)
+
+    def as_json(self) -> str:
+        """One line for programs."""
+        if self.failed:
+            told = {"signature": self.job.signature} if self.job.signature else {}
+            return json.dumps({"model": self.job.source, **told, "error": self.error, "code": self.code})
+        return json.dumps({**self.report, "code": self.code, "up_to_date": self.fresh})
+
+
+def collected(
+    names: Sequence[str],
+    folder: str | None,
+    reports: str | None = None,
+    split: Callable[[Job], Iterable[Job]] = lambda job: [job],
+) -> list[Job]:
+    """The models that names of files, folders and patterns stand for, in this order, each once.
+
+    Results go beside their sources or to a ``folder``, in which those of a folder, or of a pattern, lie as they do
+    there; so do their ``reports``. A model is the jobs that ``split`` makes of it. Raises :class:`ModelError` where a
+    folder or a pattern has no models, :class:`OptionError` where two would become the same file.
+    """
+    jobs: dict[str, Job] = {}
+    shown: dict[str, Job] = {}
+    for name in names:
+        for job in (each for one in _named(name, folder, reports) for each in split(one)):
+            _alone(jobs, job, job.output)
+            if job.report is not None:
+                _alone(shown, job, job.report)
+    return list(jobs.values())
+
+
+def _alone(jobs: dict[str, Job], job: Job, path: str) -> None:
+    """Enter a job by what it writes. Raises :class:`OptionError` where another model would become the same."""
+    other = jobs.setdefault(os.path.realpath(path), job)
+    if os.path.realpath(other.source) != os.path.realpath(job.source):
+        both = f"'{printable(other.source)}' and '{printable(job.source)}'"
+        raise OptionError(f"{both} would both become '{printable(path)}': convert them apart")
+
+
+def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
+    if name == STANDARD_INPUT:
+        raise OptionError("what comes from standard input is one model: convert it alone")
+    if not name:
+        raise ModelError("the name of a model is empty: give the path of a model")
+    if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):  # noqa: PTH110, PTH112, PTH113
+        raise OptionError(f"'{printable(name)}' is a pipe or a device, which is one model: convert it alone")
+    base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name), folder)
+    for path in paths:
+        inner = Path(path.name) if base is None else path.relative_to(base)
+        output = default_output(path) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
+        report = None if reports is None else str((Path(reports) / PAGES / inner).with_suffix(".html"))
+        yield Job(str(path), str(path if base is None else inner), str(output), report)
+
+
+def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:
+    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern. In a
+    folder those are models in ONNX only where there are no others, of which these may be the results; what lies in the
+    ``folder`` for results is none.
+    """
+    if path.is_dir():
+        base, patterns = path, [os.path.join("**", f"*{ending}") for ending in ENDINGS]  # noqa: PTH118
+    else:
+        wild = next(number for number, part in enumerate(path.parts) if any(mark in part for mark in WILD))
+        base, patterns = Path(*path.parts[:wild]), [str(Path(*path.parts[wild:]))]
+    results = None if folder is None or path == Path(folder) else Path(folder)
+    for pattern in patterns:
+        found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
+        found = [each for each in found if not each.name.endswith(REWRITTEN) and results not in each.parents]
+        if found:
+            return base, sorted(found)
+    shown = printable(str(path))
+    what = f"the directory '{shown}' has no {' or '.join(ENDINGS)} file" if path.is_dir() else f"nothing fits '{shown}'"
+    raise ModelError(f"{what}: give models of TensorFlow Lite or ONNX")

@@ -1,0 +1,263 @@
+"""The command lines: which options there are, and which of them go together."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from layoutsolve.cli.options import (
+    Help,
+    Parser,
+    add_bounds,
+    add_ends,
+    add_goal,
+    add_many,
+    add_reading,
+    add_telling,
+)
+from layoutsolve.errors import OptionError
+from layoutsolve.io.patterns import STANDARD_INPUT, is_many
+
+CHECKING = ("json", "debug")
+"""The options that may go with a check, beside those that name files."""
+
+PLANNED = (*CHECKING, "verify", "verify_samples", "verify_tensors", "profile", "dry_run")
+"""The options that may go with a plan that is followed, beside those that name files."""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options. Raises :class:`OptionError` where they cannot be understood."""
+    parser = _parser()
+    options, more = parser.parse_known_args(arguments)
+    unknown = [each for each in more if each.startswith("-") and each != STANDARD_INPUT]
+    if unknown:
+        parser.refuse(unknown)
+    options.models += more  # those behind an option
+    options.model = options.models[0]
+    for name in (name for name in options.models[1:] if name.endswith(".onnx")):
+        if options.file is None and not options.model.endswith(".onnx"):
+            raise OptionError(
+                f"'{name}' is no TensorFlow Lite model: name the file to write with -o, or a folder for many models"
+            )
+    _complete_verify(options)
+    if options.check is not None and options.certify is not None:
+        raise OptionError("argument --check: it writes no certificate: leave --certify out")
+    if options.certify == "-":
+        raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.plan == "-":
+        raise OptionError("argument --plan: a plan is written to a file: give its name")
+    if options.check is not None and (options.plan is not None or options.by_plan is not None):
+        raise OptionError("argument --check: a certificate is no plan: leave --plan and --from-plan out")
+    if options.by_plan is not None:
+        for name in (name for name in said(options) if name not in PLANNED):
+            raise OptionError(
+                f"argument --from-plan: the plan tells how the model is converted: leave out what says '{name}'"
+            )
+    if options.report == "-":
+        raise OptionError("argument --report: a report is written to a file: give its name")
+    if options.check is not None and options.report is not None:
+        raise OptionError("argument --check: it converts nothing that could be shown: leave --report out")
+    if options.extract == "":
+        raise OptionError("argument --extract-metadata: the name of the folder is empty")
+    if options.check is not None and options.extract is not None:
+        raise OptionError("argument --check: it writes no files: leave --extract-metadata out")
+    if options.certify is not None and options.dry_run:
+        raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
+    if options.plan is not None and options.dry_run:
+        raise OptionError("argument --dry-run: it writes no plan: leave --plan out")
+    if options.check is not None:
+        for name in (name for name in said(options) if name not in CHECKING):
+            raise OptionError(
+                f"argument --check: the certificate tells how the model was converted: leave out what says '{name}'"
+            )
+        if options.file == "-":
+            raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
+    if options.stage is not None:
+        writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
+        writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
+        writing |= {"--report": options.report, "--plan": options.plan, "--from-plan": options.by_plan}
+        for name in (name for name, value in writing.items() if value):
+            raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
+    return options
+
+
+def _complete_verify(options: argparse.Namespace) -> None:
+    """What says how to compare asks for the comparison."""
+    if options.verify_data is not None and options.verify_samples is not None:
+        raise OptionError("argument --verify-samples: --verify-data says how many there are: leave one of them out")
+    options.verify |= options.verify_tensors or options.verify_data is not None or options.verify_samples is not None
+
+
+def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve bench``. Raises :class:`OptionError` where they cannot be understood."""
+    return _bench_parser().options(arguments)
+
+
+def _bench_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve bench",
+        description="How long files take, in interleaved rounds, each by the first one's time.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="models in ONNX, and of TensorFlow Lite")
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1, by processor time)"
+    )
+    parser.add_argument(
+        "--level", default="all", metavar="LEVEL", help="ONNX Runtime's optimiser: none, basic, extended, all (default)"
+    )
+    parser.add_argument("--openvino", action="store_true", help="run the files in OpenVINO as well")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def parse_info(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve info``. Raises :class:`OptionError` where they cannot be understood."""
+    return _info_parser().options(arguments)
+
+
+def _info_parser() -> Parser:
+    parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, as its metadata say it.")
+    parser.add_argument("model", metavar="MODEL.onnx", help="a model that layoutsolve has written")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve target``. Raises :class:`OptionError` where they cannot be understood."""
+    return _target_parser().options(arguments)
+
+
+def _target_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve target", description="What a target says: its forms and prices (docs/targets.md)."
+    )
+    parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve calibrate``. Raises :class:`OptionError` where they cannot be understood."""
+    options = _calibrate_parser().options(arguments)
+    if not options.file.endswith(".json") or options.file.endswith("/.json"):
+        raise OptionError(f"argument -o: a target's name ends in .json: '{options.file}' does not")
+    return options
+
+
+def _calibrate_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve calibrate",
+        description="Measure the installed ONNX Runtime on this machine, and write a target for it (docs/targets.md).",
+    )
+    parser.add_argument("-o", dest="file", metavar="OUT.json", required=True, help="where to write the target")
+    parser.add_argument("--json", action="store_true", help="print the target instead of a summary")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def is_batch(options: argparse.Namespace) -> bool:
+    """Whether many models are asked for, or what there is for many alone."""
+    told = (
+        options.jobs is not None
+        or options.scheduler is not None
+        or options.resume
+        or (options.file or "").endswith(os.sep)
+    )
+    return told or len(options.models) > 1 or is_many(options.model)
+
+
+def parse_ops(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve ops``. Raises :class:`OptionError` where they cannot be understood."""
+    parser = _ops_parser()
+    options = parser.options(arguments)
+    asked = [key for key, value in vars(options).items() if value != parser.get_default(key)]
+    if options.onnx and not {*asked} <= {"onnx", "json", "debug"}:
+        raise OptionError("argument --onnx: it is about all operators of ONNX, not about a model: give nothing else")
+    if not options.onnx and options.model is None:
+        raise OptionError("a model is missing: give its file, or --onnx for all operators of ONNX")
+    return options
+
+
+def _ops_parser() -> Parser:
+    parser = Parser(prog="layoutsolve ops", description="Which operators a model has, and what becomes of each.")
+    parser.add_argument("model", metavar="MODEL.tflite", nargs="?", help="the model")
+    parser.add_argument(
+        "--onnx", action="store_true", help="list all operators of ONNX, and what becomes of their layouts, of no model"
+    )
+    add_reading(parser.add_argument_group("how it is read"))
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def completed(command: str) -> argparse.ArgumentParser:
+    """What knows the options of a command line that begins with a word, to complete it."""
+    commands = {
+        "bench": _bench_parser,
+        "calibrate": _calibrate_parser,
+        "info": _info_parser,
+        "ops": _ops_parser,
+        "target": _target_parser,
+    }
+    if command not in commands:
+        return _parser()
+    parser = Parser(add_help=False)
+    parser.add_subparsers().add_parser(command, parents=[commands[command]()], add_help=False)
+    return parser
+
+
+def said(options: argparse.Namespace) -> dict[str, object]:
+    """The options that are not the default, but for the names of files, for reports."""
+    parser = _parser()
+    named = (
+        "model",
+        "models",
+        "file",
+        "certify",
+        "plan",
+        "by_plan",
+        "extract",
+        "report",
+        "check",
+        "target",
+        "verify_data",
+        "jobs",
+        "scheduler",
+        "resume",
+        "quiet",
+    )
+    return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve",
+        usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
+        description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
+        epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
+        " model was made), bench (how long models take), target (what a --target says), calibrate (one for this"
+        " machine).",
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action=Help, help="show what is used most, and end")
+    parser.add_argument("--help-all", dest="all", action="help", help="show all options, and end")
+    parser.add_argument("models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many of them")
+    parser.add_argument(
+        "-o",
+        dest="file",
+        metavar="OUT.onnx",
+        help="where to write (default: beside it); a folder for many; - is stdout",
+    )
+    add_ends(parser.add_argument_group("how inputs and outputs are stored"))
+    add_goal(parser.add_argument_group("what is minimised, and for what"))
+    add_reading(parser.add_argument_group("what is converted"))
+    add_bounds(parser.add_argument_group("what it may take"))
+    add_many(parser.add_argument_group("many models"))
+    add_telling(parser.add_argument_group("what is told"))
+    return parser

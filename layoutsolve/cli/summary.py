@@ -1,0 +1,130 @@
+"""What the command line tells when it is done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.base.platforms import STANDARD_OUTPUT
+from layoutsolve.base.wording import counted, kept_as_is, listed, printable
+from layoutsolve.emit.selected_weights import selects
+
+if TYPE_CHECKING:
+    from layoutsolve.api import Conversion
+    from layoutsolve.certification.checker import Recheck
+    from layoutsolve.inspection.explanation import Explanation
+    from layoutsolve.measurement.profile import Profile
+    from layoutsolve.verification.verify import Verification
+
+
+@dataclass(frozen=True)
+class Done:
+    """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, whether it is
+    written, the files from behind the source that are ``extracted``, and the page that shows it all.
+    """
+
+    output: str
+    conversion: Conversion
+    rechecked: Recheck | None
+    checked: Verification | None
+    explanation: Explanation | None
+    profile: Profile | None
+    spent: float
+    written: bool = True
+    extracted: tuple[str, ...] | None = None
+    report: str | None = None
+
+
+def as_json(options: argparse.Namespace, done: Done) -> str:
+    """The report as one JSON object."""
+    report = {"model": options.model, "output": done.output if done.written else None, **done.conversion.report}
+    report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
+    if done.rechecked is not None:
+        report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
+    if options.plan is not None:
+        report["plan"] = options.plan
+    if done.checked is not None:
+        report["verified"] = asdict(done.checked)
+    if done.explanation is not None:
+        report["explanation"] = done.explanation.as_dicts()
+    if done.profile is not None:
+        report["profile"] = done.profile.as_dict()
+    if done.extracted is not None:
+        report["extracted"] = list(done.extracted)
+    if done.report is not None:
+        report["report"] = done.report
+    return json.dumps(_finite(report), allow_nan=False)
+
+
+def check_as_json(options: argparse.Namespace, model: str, found: Recheck, spent: float) -> str:
+    """What checking a certificate came to, as one JSON object."""
+    report = {"model": options.model, "output": model, "certificate": options.check, "proven": found.proven}
+    return json.dumps({**report, **asdict(found), "seconds": round(spent, 6)})
+
+
+def check_as_text(model: str, found: Recheck, spent: float) -> str:
+    """What checking a certificate came to, for people."""
+    from layoutsolve.certification.checker import TRUSTED
+
+    lines = [f"{model}: the certificate holds, {spent:.2f} s", *(f"  {line}" for line in (*found.lines, TRUSTED))]
+    return "\n".join(map(printable, lines))
+
+
+def _finite(found: object) -> object:
+    """The same with null for numbers that JSON does not know: the distance of a model that computes infinities."""
+    if isinstance(found, float):
+        return found if isfinite(found) else None
+    if isinstance(found, dict):
+        return {str(key): _finite(value) for key, value in found.items()}
+    return [_finite(item) for item in found] if isinstance(found, (list, tuple)) else found
+
+
+def as_text(done: Done) -> str:
+    """The summary for people, in which a name takes no line of its own."""
+    conversion, report = done.conversion, done.conversion.report
+    chosen, written = conversion.price.transposes, report["transposes"]
+    kept = kept_as_is(conversion.assignment.kept)
+    proven = f"proven minimal{kept}"
+    if isinstance(written, int) and written > chosen:  # an operator, or the model, stays as it stands
+        proven = f"{chosen} proven minimal{kept}, {written - chosen} as they stand"
+    fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
+    proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
+    ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
+    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
+    output = "standard output" if done.output == STANDARD_OUTPUT else done.output
+    output += "" if done.written else " (not written)"
+    lines = [
+        f"{output}: {counted(report['operators'], 'operator')}, opset {report['opset']}, {done.spent:.2f} s",
+        f"  {counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
+        f"{counted(report['reshapes'], 'Reshape')}, {counted(report['bytes_moved'], 'byte')} moved",
+        f"  {', '.join(map(str, conversion.tiers))}{ended}",
+    ]
+    if conversion.other_signatures:
+        taken = f"the signature '{conversion.signature}'" if conversion.signature else "the main subgraph"
+        others = listed(conversion.other_signatures)
+        lines.append(f"  {taken}; the model has {others} as well (--signature NAME, or all)")
+    if conversion.assignment.planned:
+        lines.append(f"  the plan says {', '.join(map(str, conversion.assignment.planned))}: not proven again")
+    if conversion.crossings is not None:
+        paid = sum(each.price for each in conversion.crossings)
+        lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
+    if conversion.kept:
+        lines.append(f"  {conversion.kept}: the model is returned unchanged")
+    selected = selects(conversion.model)
+    if selected:
+        layers, theirs = ("layer saturates", "its") if selected == 1 else ("layers saturate", "their")
+        lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects {theirs} weights when it is loaded")
+    lines += [f"  {end}" for end in conversion.moved_ends]
+    if done.rechecked is not None:
+        lines.append(f"  certificate: {done.rechecked}")
+    for told in (done.checked, done.explanation, done.profile):
+        lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
+    if done.extracted is not None:
+        lines.append(f"  extracted: {', '.join(done.extracted) or 'no file is packed behind the model'}")
+    if done.report is not None:
+        lines.append(f"  report: {done.report}")
+    return "\n".join(map(printable, lines))

@@ -1,0 +1,1 @@
+"""The parts of one conversion: arguments, stages, translation, provenance, graph inputs and outputs, sessions."""

@@ -1,0 +1,137 @@
+"""What an ONNX model says of how it was made: by which version, of which source, with which options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from layoutsolve.base.digest import digest
+from layoutsolve.errors import ModelError
+from layoutsolve.io.source import Source, load
+
+if TYPE_CHECKING:
+    import onnx
+
+PRODUCER = "layoutsolve"
+DIGEST, OPTIONS, TARGET = "layoutsolve.source.sha256", "layoutsolve.options", "layoutsolve.target.sha256"
+RETURNED, WRITTEN = "layoutsolve.version", "layoutsolve.written.sha256"
+"""The keys of the metadata. What is written of a source in ONNX says what it does (:func:`outline`), so that it is
+known when it comes again; one that is written as it stands has another producer, and the version in the metadata.
+"""
+
+KEYS = (DIGEST, OPTIONS, TARGET, RETURNED, WRITTEN)
+
+_SMALL = 1024
+"""Bytes of a constant up to which it may be a shape or an axis, which says what an operator does."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How an ONNX model was made, as its metadata say it.
+
+    ``version`` is that of layoutsolve, ``source`` the SHA-256 of the source model, ``said`` the options that decide
+    what is written and are not the default, as JSON. ``target`` is the SHA-256 of what a target of one's own knows, ''
+    for those that come with layoutsolve.
+    """
+
+    version: str
+    source: str
+    said: str
+    target: str = ""
+
+    @cached_property
+    def options(self) -> Mapping[str, object]:
+        """The options, as :func:`layoutsolve.convert` takes them: with the same source and version they give the same
+        bytes, where nothing was bounded by time. A target of one's own is named, and has to be given by its file.
+        """
+        found: dict[str, object] = json.loads(self.said)
+        return found
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The entries of the metadata; the version is the model's own field."""
+        own = {TARGET: self.target} if self.target else {}
+        return {DIGEST: self.source, OPTIONS: self.said, **own}
+
+    @property
+    def command(self) -> str:
+        """The command that makes the model again, of a source that it calls MODEL."""
+        from shlex import join
+
+        return join(["layoutsolve", "MODEL", *self._words()])
+
+    def __str__(self) -> str:
+        lines = [f"made by layoutsolve {self.version}: {self.command}", f"MODEL has the SHA-256 {self.source}"]
+        own = f"target '{self.options.get('target')}' is a file that says what has the SHA-256 {self.target}"
+        return "\n".join([*lines, own] if self.target else lines)
+
+    def _words(self) -> Iterator[str]:
+        for name, value in self.options.items():
+            option = f"--{name.replace('_', '-')}"
+            if name in ("inputs", "outputs", "layouts", "shapes"):
+                yield from _named(option, value)
+            elif name == "target" and self.target:
+                yield f"{option}={value}.json"
+            else:
+                yield option if value is True else f"{option}={value}"
+
+
+def _named(option: str, value: object) -> Iterator[str]:
+    """An option with a value for all, or with values by name."""
+    if not isinstance(value, Mapping):
+        yield f"{option}={value}"
+        return
+    mark = "," if option == "--shapes" else ":"
+    for name, each in value.items():
+        text = mark.join(map(str, each)) if isinstance(each, list) else str(each)
+        yield f"{option}={text}" if name == "*" else f"{option[:-1]}={name}={text}"
+
+
+def outline(model: onnx.ModelProto) -> str:
+    """The SHA-256 of what a model does, whatever its weights are."""
+    return digest(b"".join(_outline(model)))
+
+
+def _outline(model: onnx.ModelProto) -> Iterator[bytes]:
+    graph = model.graph
+    for each in (*model.opset_import, *graph.input, *graph.output, *graph.node):
+        yield each.SerializeToString()
+    for proto in graph.initializer:
+        yield repr((proto.name, proto.data_type, tuple(proto.dims))).encode()
+        if proto.data_location != proto.EXTERNAL and proto.ByteSize() <= _SMALL:
+            yield proto.SerializeToString()
+
+
+def provenance(model: Source) -> Provenance:
+    """How an ONNX model was made, given its path or its bytes.
+
+    Raises :class:`ModelError` for what is no ONNX model, and for one that layoutsolve has not made, or that does not
+    say how.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    content = load(model, "model")
+    try:
+        found = onnx.ModelProto.FromString(bytes(content.data))
+    except DecodeError as error:
+        raise ModelError(f"{content.called} is no ONNX model") from error
+    return of_model(found, content.called)
+
+
+def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
+    """What a model says. Raises :class:`ModelError` where it says nothing."""
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    own = model.producer_version if model.producer_name == PRODUCER else ""
+    version = facts.get(RETURNED, own)
+    made = Provenance(version, facts.get(DIGEST, ""), facts.get(OPTIONS, ""), facts.get(TARGET, ""))
+    try:
+        known = (RETURNED in facts or model.producer_name == PRODUCER) and isinstance(made.options, dict)
+    except (ValueError, RecursionError):
+        known = False
+    if not known:
+        raise ModelError(f"{called} does not say how it was made: layoutsolve has not written it, or not as it is now")
+    return made

@@ -1,0 +1,1 @@
+"""What people are shown of a model or a conversion: stages as text, operator support, explanations."""

@@ -1,0 +1,167 @@
+"""Which operators a model has, of which types, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from layoutsolve.base.wording import aligned, printable
+from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.frontend import Model, Reading, listed, lowered, parse
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
+from layoutsolve.io.source import Content
+from layoutsolve.ir.graph import CONTROL, KEPT, OPENING, Graph
+
+if TYPE_CHECKING:
+    from layoutsolve.frontend.onnx.listing import ListedGraph
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Operators of one name and with the same types.
+
+    ``first`` is the place of the first one, ``becomes`` the ONNX operators that they are written as: none for those
+    that are views of what they read, or whose results are known, or where others cannot be converted. ``refused`` says
+    why they cannot, and ``remedy`` what to do.
+    """
+
+    operator: str
+    types: str
+    count: int
+    first: str
+    becomes: tuple[str, ...] = ()
+    refused: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The kinds of operators of a model, the most frequent first; those that cannot be converted last."""
+
+    kinds: tuple[Kind, ...]
+
+    @property
+    def converts(self) -> bool:
+        """Whether all can be converted."""
+        return not any(kind.refused for kind in self.kinds)
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One dictionary for each kind."""
+        return [asdict(kind) for kind in self.kinds]
+
+    def __str__(self) -> str:
+        rows = [("count", "operator", "types", "first", "becomes"), *map(self._row, self.kinds)]
+        return "\n".join(map(printable, aligned(rows, (0,))))
+
+    def _row(self, kind: Kind) -> tuple[str, ...]:
+        becomes = f"NOT CONVERTED: {kind.refused}; {kind.remedy}" if kind.refused else ", ".join(kind.becomes)
+        return str(kind.count), kind.operator, kind.types, kind.first, becomes or ("-" if self.converts else "")
+
+
+def inventory(content: Content, reading: Reading) -> Inventory:
+    """The operators of all graphs. Raises :class:`ConversionError` where the model cannot be read."""
+    model = parse(content.data, content.folder, content.called)
+    operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
+    try:
+        graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
+    except UnsupportedError as error:
+        graph, gaps = None, error.gaps
+    written, refused = _written(graph), {(gap.subgraph, gap.index): gap for gap in gaps}
+    if (0, -1) in refused:  # the whole model
+        raise UnsupportedError(gaps)
+    kinds: dict[tuple[str, str, str, str], list[tuple[int, int]]] = defaultdict(list)
+    for place, types, name in operators:
+        gap = refused.get(place)
+        kinds[name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
+    found = [
+        Kind(name, types, len(places), _place(places[0]), _becomes(written, places), reason, remedy)
+        for (name, types, reason, remedy), places in kinds.items()
+    ]
+    return Inventory(
+        tuple(sorted(found, key=lambda kind: (bool(kind.refused), -kind.count, kind.operator, kind.types)))
+    )
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """What becomes of the layouts of an ONNX operator, as its ``treatment`` says: it has a ``rule``, is ``written`` as
+    something else, or is ``kept`` in its own layout. ``detail`` is what it is written as, or why it is kept.
+    """
+
+    operator: str
+    treatment: str
+    detail: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """What there is to tell, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.treatment == "rule":
+            return "other layouts by a rule"
+        written = self.treatment == "written"
+        return f"written as {self.detail}" if written else f"kept in its own layout: {self.detail}"
+
+
+def onnx_operators() -> tuple[Layouts, ...]:
+    """All operators of ONNX and of ONNX Runtime's own domain, as ``domain:Name``, and what becomes of their layouts."""
+    from layoutsolve.solver.theory.operators_without_rule import UNRULED, WRITTEN
+    from layoutsolve.solver.theory.rules import RULES
+
+    names = {name for name in RULES if name not in INNER}
+    found = [Layouts(name, "rule") for name in names]
+    found += [Layouts(name, "written", detail) for name, detail in WRITTEN.items()]
+    found += [Layouts(name, "kept", reason) for name, reason in UNRULED.items()]
+    return tuple(sorted(found, key=lambda each: (":" in each.operator, each.operator)))
+
+
+INNER = CONTROL - OPENING
+"""Operators of the reference graph that are none of ONNX."""
+
+
+Found = Iterator[tuple[tuple[int, int], str, str]]
+"""Operators: the numbers of the graph and of the operator, its types and its name."""
+
+
+def _operators(model: Model) -> Found:
+    for number, subgraph in enumerate(model.subgraphs):
+        for operator in subgraph.operators:
+            yield (number, operator.index), _types(*_ends(subgraph, operator)), operator.name
+
+
+def _ends(subgraph: Subgraph, operator: Operator) -> Iterator[list[str]]:
+    """The types of what an operator reads, and of what it gives."""
+    for ends in (operator.inputs, operator.outputs):
+        yield [subgraph.tensors[index].dtype for index in ends if index >= 0]
+
+
+def _nodes(graphs: Sequence[ListedGraph]) -> Found:
+    for number, graph in enumerate(graphs):
+        for node in graph.nodes:
+            read, given = ([each.dtype for each in ends] for ends in (node.inputs, node.outputs))
+            yield (number, node.index), _types(read, given), node.op
+
+
+def _types(read: Sequence[str], given: Sequence[str]) -> str:
+    """The types of what an operator reads, and of what it gives, each once."""
+    return f"{' '.join(dict.fromkeys(read))} -> {' '.join(dict.fromkeys(given))}".strip()
+
+
+def _place(place: tuple[int, int]) -> str:
+    subgraph, index = place
+    return str(index) if subgraph == 0 else f"{subgraph}.{index}"
+
+
+def _written(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
+    """The ONNX operators that each operator of the source is written as, but for what a layout may spare."""
+    found: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for node in graph.nodes if graph is not None else ():
+        if node.origin is not None and not node.pattern:
+            found[node.origin.subgraph, node.origin.index].append(node.op.removeprefix(KEPT))
+    return found
+
+
+def _becomes(written: Mapping[tuple[int, int], list[str]], places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op for place in places for op in written.get(place, ())))

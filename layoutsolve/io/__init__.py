@@ -1,0 +1,1 @@
+"""Reading sources and writing results: bytes in, files out."""

@@ -1,0 +1,16 @@
+"""Names of models on the command line: a file, standard input, a folder, or a pattern."""
+
+from __future__ import annotations
+
+import os
+
+WILD = "*?["
+"""What a pattern has in it."""
+
+STANDARD_INPUT = "-"
+"""The name of a model that is read from there."""
+
+
+def is_many(name: str) -> bool:
+    """Whether a name stands for many models: that of a folder, or a pattern and no file."""
+    return os.path.isdir(name) or (any(mark in name for mark in WILD) and not os.path.exists(name))  # noqa: PTH110, PTH112

@@ -1,0 +1,64 @@
+"""How numbers are stored in a model, beyond what the source says: what runtimes want of it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from layoutsolve.base.fast_dataclasses import dataclass
+
+WeightStorage = Literal["source", "signed", "unsigned", "selected"]
+
+WEIGHTS: tuple[WeightStorage, ...] = get_args(WeightStorage)
+"""How weights of 8 bits may be stored."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What changes no result, but what kernels can be used.
+
+    With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
+    bits are stored as in the source, with a sign, without one where sums of their products could saturate, or with one
+    where the model selects, when it is loaded, those without one for processors that saturate. ``block``
+    is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
+    ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
+    weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
+    real numbers, rounded to the steps of the bytes that it would be. A convolution in whole blocks is worth so many
+    ``cuts``, Pads and Slices that make images whole blocks where something looks at channels; 0 where there are none.
+    Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together, and a block where
+    they are of floats; 0 leaves all alone.
+    With ``views`` bytes are real numbers before a Transpose, Reshape or MaxPool, not behind it, where kernels read what
+    it gives.
+    """
+
+    unsigned: bool = False
+    weights: WeightStorage = "source"
+    block: int = 0
+    narrow: int = 0
+    pixel: int = 0
+    real: bool = False
+    cuts: int = 0
+    groups: int = 0
+    views: bool = False
+
+
+FLAGS, COUNTS = (
+    tuple(name for name, kind in Storage.__annotations__.items() if kind == wanted) for wanted in ("bool", "int")
+)
+"""The fields of :class:`Storage` that are true or false, and those that are numbers of channels or the like."""
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """From how many weights on a product of floats by weights of bytes is faster in integers, the floats rounded at run
+    time: in steps that all of them share (``tensor``), or in steps of their own for each row (``rows``).
+    """
+
+    tensor: int
+    rows: int
+
+
+PLAIN = Storage()
+"""As the source has it."""
+
+USUAL = Storage(unsigned=True, weights="selected", block=16, narrow=2, groups=32)
+"""As ONNX Runtime wants it on most processors."""

@@ -1,0 +1,94 @@
+"""The float twin of a dynamic-range model: the same file with the quantised weights of float operators dequantised.
+
+LiteRT rounds the activations of such operators to 8 bits at run time. On the twin it does not, so the twin tells errors
+of a conversion from that rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.frontend.tflite.reading.sparse import dense
+from layoutsolve.ir.graph import Array, Quant
+from layoutsolve.verification.flatbuffer_repacking import constant, opened, packed
+
+WEIGHTS = ("int2", "int4", "int8", "uint8")
+EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
+"""Operators that read such constants without rounding anything else."""
+
+
+def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes | None:
+    """The float twin of a model, None where no float operator has quantised weights.
+
+    Operators that are ``kept``, by subgraph and index, stay as they are: the conversion rounds their activations too.
+    """
+    model = parse(source)
+    found = [
+        (position, operator.index, slot)
+        for position, subgraph in enumerate(model.subgraphs)
+        for operator in subgraph.operators
+        if (position, operator.index) not in kept
+        for slot in _slots(subgraph, operator)
+    ]
+    return _rewritten(source, model, found) if found else None
+
+
+def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
+    """Which inputs of a float operator are quantised constants."""
+    if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
+        return []
+    tensors = [subgraph.tensors[index] for index in operator.inputs if index >= 0]
+    if not any(tensor.dtype == "float32" and tensor.data is None for tensor in tensors):
+        return []
+    return [slot for slot, index in enumerate(operator.inputs) if index >= 0 and _is_weight(_stored(subgraph, index))]
+
+
+def _stored(subgraph: Subgraph, index: int) -> Tensor:
+    """A tensor, or the sparse constant that an operator expands to it."""
+    makers = (operator for operator in subgraph.operators if operator.name == "DENSIFY" and index in operator.outputs)
+    maker = next(makers, None)
+    return subgraph.tensors[index if maker is None else maker.inputs[0]]
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    return tensor.data is not None and tensor.dtype in WEIGHTS and quant_of(tensor) is not None
+
+
+def _real(tensor: Tensor) -> Array:
+    quant, data = quant_of(tensor), dense(tensor) if tensor.sparsity is not None else tensor.data
+    assert quant is not None and data is not None
+    if tensor.dtype == "uint8":  # LiteRT's hybrid kernels take these bytes for signed ones
+        return Quant(quant.scale, np.zeros(quant.zero_point.shape, np.int8), quant.axis).real(data.view(np.int8))
+    return quant.real(data)
+
+
+def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bytes:
+    twin = opened(source)
+    for position, index, slot in found:
+        subgraph = twin.subgraphs[position]
+        stated = model.subgraphs[position]
+        tensor = _stored(stated, stated.operators[index].inputs[slot])
+        real = np.asarray(_real(tensor), np.float32)
+        twin.buffers.append(constant(real))
+        subgraph.tensors.append(_float_tensor(tensor, real, len(twin.buffers) - 1))
+        inputs = list(subgraph.operators[index].inputs)
+        inputs[slot] = len(subgraph.tensors) - 1
+        subgraph.operators[index].inputs = inputs
+    return packed(twin, source)
+
+
+def _float_tensor(tensor: Tensor, data: Array, buffer: int) -> Any:
+    from ai_edge_litert import schema_py_generated as schema
+
+    made = schema.TensorT()
+    made.name = f"{tensor.name}/float".encode()
+    made.shape = np.array(data.shape, np.int32)
+    made.type = schema.TensorType.FLOAT32
+    made.buffer = buffer
+    return made

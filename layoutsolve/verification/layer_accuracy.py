@@ -1,0 +1,652 @@
+"""Where a converted model departs from its source: every operator by itself, on LiteRT's own numbers.
+
+LiteRT keeps all its tensors. In the ONNX model each that is found there becomes an input, fed with what LiteRT has, and
+an output beside it that is computed from such inputs alone. So no error is passed on, and what is off was caused where
+it is. Tensors within branches and loops are not looked at: an If or a Loop is one operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from layoutsolve.base.wording import counted
+from layoutsolve.emit import Stored, nodes_of
+from layoutsolve.emit.subgraphs import following_of
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import PACKED, Array, Quant, Size, Value
+from layoutsolve.ir.names import Names
+from layoutsolve.proto.messages import TYPES
+from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.verification.litert_quirks import reading
+from layoutsolve.verification.metrics import Distance, Kind, kind
+from layoutsolve.verification.reference_results import exact
+from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
+from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE, Tally, near
+
+NOISE = 2.0**-20
+"""The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
+
+NOISE_16 = 2.0**-10
+"""The same of floats of 16 bits: about a unit in their last place, which smaller parts round away."""
+
+OVERFLOW = 2.0**-6
+"""How many steps one product of two steps of 16 bits may be: of the largest numbers that is 500 times the range."""
+
+SUM = 2.0**31 * (1 - 2.0**-10)
+"""The largest sum that does not overflow 32 bits, and somewhat less, as floats are rounded."""
+
+Pair = tuple[Array, Array]
+
+Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
+"""The values of the graph that layouts are of, and where each is found in the ONNX model."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """The first operator of the source that gives other numbers than LiteRT's, though it is given LiteRT's.
+
+    ``index`` and ``operator`` are its own, ``tensor`` is its output that is off, by ``distance`` where it is farthest,
+    and ``reason`` says why that is too far. ``others`` are the operators of the source that were compared together with
+    it, because what is between them is in no ONNX model.
+    """
+
+    index: int
+    operator: str
+    tensor: str
+    kind: Kind
+    distance: Distance
+    reason: str
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        others = f", which is written together with {', '.join(self.others)}," if self.others else ""
+        name = f"operator {self.index} {self.operator} (output '{self.tensor}'){others}"
+        return f"{name} departs, given LiteRT's inputs: {self.reason}\n     {self.distance}"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How many tensors inside of a model were ``compared``, and the first that departs. ``note`` says what else may be
+    why outputs do.
+    """
+
+    compared: int
+    departure: Departure | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.departure is not None:
+            return f"FAIL {self.departure}"
+        inside = f"{counted(self.compared, 'tensor')} inside"
+        return f"pass {inside}, each computed from LiteRT's{self.note and f'; {self.note}'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What was counted of one tensor, the operator that gives it, and others that are written together with that."""
+
+    operator: Operator
+    others: tuple[Operator, ...]
+    tally: Tally
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A tensor of the source, and what it is in the ONNX model."""
+
+    tensor: Tensor
+    value: Value
+    stored: Stored
+
+    @property
+    def port(self) -> Port:
+        """The tensor as it is compared."""
+        quant = quant_of(self.tensor)
+        parameters = (tuple(map(float, quant.scale)), tuple(map(int, quant.zero_point))) if quant else ((), ())
+        name = self.tensor.name or f"tensor_{self.tensor.index}"
+        return Port(name, self.tensor.dtype, (), (), *parameters)
+
+    def put(self, data: Array) -> Array | None:
+        """LiteRT's numbers as the ONNX model stores them, None where that cannot be told."""
+        numbers, wide = self._numbers(data), _wide(self.value, data.shape)
+        sizes = None if wide is None else _sizes(self.stored, wide)
+        if numbers is None or wide is None or sizes is None:
+            return None
+        more = [(0, size - own) for size, own in zip(wide, data.shape, strict=True)]
+        filler = 0 if self.value.quant is None else self.value.quant.zero_point[0]
+        whole = np.pad(numbers, more, constant_values=filler) if wide != data.shape else numbers
+        return _arranged(whole, self.stored.logical, self.stored.layout, sizes)
+
+    def back(self, data: Array, like: Array) -> Array:
+        """What the ONNX model stores, as LiteRT has it."""
+        wide = _wide(self.value, like.shape)
+        sizes = None if wide is None else _sizes(self.stored, wide)
+        if sizes is None or wide is None or list(data.shape) != _shape(self.stored.layout, sizes):
+            return data
+        whole = _arranged(data, self.stored.layout, self.stored.logical, sizes).reshape(wide)
+        own = whole[tuple(slice(size) for size in like.shape)]
+        after, before = self.value.quant, quant_of(self.tensor)
+        if after is None or before is None or own.dtype.kind == "f":
+            return own
+        shift = int(before.zero_point[0]) - int(after.zero_point[0])
+        return own.astype(np.int32) + shift if shift else own
+
+    def _numbers(self, data: Array) -> Array | None:
+        after, before, dtype = self.value.quant, quant_of(self.tensor), self.value.dtype
+        if dtype in PACKED:
+            return None
+        if data.dtype.kind == "S":
+            return np.char.decode(data, "utf-8").astype(object) if dtype == "string" else None
+        if after is None:
+            if data.dtype.name == dtype or (data.dtype.kind == "f" and dtype.startswith("float")):
+                return data.astype(dtype)
+            return before.real(data) if before is not None and dtype == "float32" else None
+        if before is None or not _alike(before, after):
+            return None
+        shift = int(after.zero_point[0]) - int(before.zero_point[0])
+        return (data.astype(np.int64) + shift).astype(dtype) if shift or data.dtype.name != dtype else data
+
+
+def _alike(one: Quant, other: Quant) -> bool:
+    """Whether steps are of one size, which is the same."""
+    return one.scale.size == other.scale.size == 1 and bool(one.scale[0] == other.scale[0])
+
+
+def _wide(value: Value, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of a value where the source's is this: it may have more channels, which are zeros."""
+    if len(value.shape) != len(shape):
+        return None
+    wide = tuple(size if isinstance(dim, Size) else dim for dim, size in zip(value.shape, shape, strict=True))
+    return wide if all(more >= own for more, own in zip(wide, shape, strict=True)) else None
+
+
+def _sizes(stored: Stored, shape: Sequence[int]) -> list[int] | None:
+    """How large each atom is in a tensor of this shape, None where that does not follow."""
+    known: dict[int, int] = {atom: size for atom, size in enumerate(stored.sizes) if not isinstance(size, Size)}
+    for group, size in zip(stored.logical, shape, strict=True):
+        unknown = [atom for atom in group if atom not in known]
+        rest = prod(known[atom] for atom in group if atom in known)
+        if len(unknown) > 1 or (unknown and (rest == 0 or size % rest)) or (not unknown and rest != size):
+            return None
+        known.update(dict.fromkeys(unknown, size // max(rest, 1)))
+    whole = sorted(order(stored.logical)) == sorted(order(stored.layout))
+    return [known.get(atom, 1) for atom in range(len(stored.sizes))] if whole else None
+
+
+def _arranged(data: Array, source: Layout, target: Layout, sizes: Sequence[int]) -> Array:
+    """The elements of a tensor in another layout."""
+    atoms = order(source)
+    moved = data.reshape([sizes[atom] for atom in atoms]).transpose([atoms.index(atom) for atom in order(target)])
+    return np.asarray(moved.reshape(_shape(target, sizes)), order="C")
+
+
+def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:
+    return [prod(sizes[atom] for atom in group) for group in layout]
+
+
+class Inspector:
+    """Compares every tensor that both models have, one run after the other.
+
+    ``source`` is what LiteRT runs; ``permutations`` say, by their names in the ONNX model, how outputs are stored.
+    Operators in ``rounding``, by subgraph and index, round activations, and all do weights if these are ``symmetric``.
+    """
+
+    def __init__(
+        self,
+        source: bytes,
+        model: onnx.ModelProto | Path,
+        inside: Inside,
+        permutations: Mapping[str, Sequence[int]],
+        rounding: Collection[tuple[int, int]] = (),
+        symmetric: bool = False,
+    ) -> None:
+        self._subgraph, self._places = places_of(source, inside)
+        self._rounding, self._symmetric = rounding, symmetric
+        self._model, self._permutations = model, permutations
+        self._cut: _Cut | None = None
+        self.unknown = ""
+        self._tallies: dict[int, Tally] = {}
+        self._written: dict[int, tuple[Operator, tuple[Operator, ...]]] = {}
+        self._ends_tallies: dict[int, Tally] = {}
+
+    @property
+    def tensors(self) -> list[int]:
+        """The tensors that LiteRT has to return."""
+        return list(self._places)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The static shapes of these."""
+        return [self._subgraph.tensors[index].shape for index in self._places]
+
+    @property
+    def fewest(self) -> int | None:
+        """How many elements the smallest quantised tensor has, None where there is none."""
+        return min((prod(each.tensor.shape) for each in self._places.values() if each.port.quantised), default=None)
+
+    @property
+    def size(self) -> int:
+        """How many bytes these have, as far as their shapes are static."""
+        tensors = (self._subgraph.tensors[index] for index in self._places)
+        return sum(prod(tensor.shape or ()) * (8 if "64" in tensor.dtype else 4) for tensor in tensors)
+
+    def add(self, runs: Sequence[Run], fed: Sequence[Mapping[str, Array]]) -> None:
+        """Compare the tensors of some runs in a row, of which the ONNX model is fed the same."""
+        if self._cut is None:
+            fits = {
+                index: all(_fits(place, run.tensors.get(index)) for run in runs)
+                for index, place in self._places.items()
+            }
+            self._places = {index: place for index, place in self._places.items() if fits[index]}
+            self._cut = _Cut.of(self._model, self._places)
+        cut = self._cut
+        given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
+        results = cut.run(given)
+        noisy = cache(lambda: cut.run(_rounded(given)))
+        known = frozenset(self._places)
+        for index in (each for operator in self._subgraph.operators for each in operator.outputs if each in known):
+            place = self._places[index]
+            if index not in self._tallies:
+                self._written[index] = _written(self._subgraph, index, known)
+                self._tallies[index] = self._tally(place.port, *self._written[index], runs[0])
+            tally, (operator, others) = self._tallies[index], self._written[index]
+            for number, (run, inputs, here) in enumerate(zip(runs, given, results, strict=True)):
+                truth = run.tensors[index]
+                if cut.agrees(place, truth, inputs, here):
+                    tally.equal(truth)
+                    continue
+                meant = None if others else exact(self._subgraph, operator, run.tensors)
+                one, other = _apart(truth if meant is None else meant, cut.own(place, run.tensors, here))
+                if meant is not None and one.dtype.kind == "f" and one.shape == other.shape:
+                    other = np.where(np.abs(other - one) <= np.abs(truth.reshape(one.shape) - one), one, other)
+                if self._vanishes((operator, *others), run.tensors, one, other):
+                    continue
+                real = partial(cut.real, place, run.tensors, {**inputs, **here})
+                ignored = self._undefined(operator, run.tensors, one, other, real)
+                again = partial(self._again, place, runs, noisy, number, one)
+                _compare(tally, (one, other), real, ignored, again)
+        self._ends(runs, results, noisy)
+
+    def _again(
+        self,
+        place: Place,
+        runs: Sequence[Run],
+        noisy: Callable[[], Sequence[Mapping[str, Array]]],
+        number: int,
+        like: Array,
+    ) -> Array | None:
+        """A tensor of one run as rounded inputs give it."""
+        assert self._cut is not None
+        found = _apart(like, self._cut.own(place, runs[number].tensors, noisy()[number]))[1]
+        return found if found.shape == like.shape else None
+
+    def _undefined(
+        self,
+        operator: Operator,
+        truth: Mapping[int, Array],
+        one: Array,
+        other: Array,
+        real: Callable[[], Array | None],
+    ) -> Array | None:
+        """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows,
+        quotients by zero, what is never written, which of equal boxes is chosen.
+        """
+        if operator.name.startswith("NON_MAX_SUPPRESSION") and self._ties(operator, truth):
+            return np.ones(one.shape, bool)
+        if self._overflows(operator, one):
+            return np.ones(one.shape, bool)
+        if operator.name == "SVDF" and one.dtype == np.int8 and (before := real()) is not None:
+            scales = [quant_of(self._subgraph.tensors[operator.inputs[slot]]) for slot in (2, 4)]
+            unit = prod(float(each.scale[0]) for each in scales if each is not None)
+            return np.asarray(np.abs(before) >= SUM * unit)  # LiteRT's sums overflow there
+        if operator.name == "CUSTOM:TFLite_Detection_PostProcess" and one.ndim > 1 and operator.outputs[3] in truth:
+            unwritten = np.zeros(one.shape, bool)  # LiteRT leaves what lies behind the detections as memory was
+            unwritten[:, int(truth[operator.outputs[3]].reshape(-1)[0]) :] = True
+            return unwritten
+        if operator.name == "DIV" and one.dtype.kind in "iu":
+            return self._quotients(operator, truth, one, real)
+        read = [truth[index] for index in operator.inputs if index in truth and truth[index].dtype.kind in "fc"]
+        if operator.name == "CAST" and read and one.dtype.kind in "iu" and read[0].shape == one.shape:
+            limits = np.iinfo(one.dtype)
+            with np.errstate(invalid="ignore"):
+                return ~((read[0] > float(limits.min)) & (read[0] < float(limits.max)))
+        if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
+            return np.isnan(one) | np.isnan(other)
+        return None
+
+    def _vanishes(self, operators: Sequence[Operator], truth: Mapping[int, Array], one: Array, other: Array) -> bool:
+        """Whether all floats of LiteRT are 0, and others what is left of rounding what some operators read."""
+        if one.dtype.kind != "f" or one.shape != other.shape or one.any():
+            return False
+        read = {each for operator in operators for each in operator.inputs}
+        given = (truth[each] for each in read if each in truth and truth[each].dtype.kind in "fc")
+        sizes = (np.abs(each).max(initial=0) for each in given)
+        return bool(np.abs(other).max(initial=0) <= NOISE * max((float(each) for each in sizes), default=0.0))
+
+    def _ties(self, operator: Operator, truth: Mapping[int, Array]) -> bool:
+        """Whether boxes are equal in scores or have no area, of which LiteRT selects others."""
+        known = [truth.get(index, self._subgraph.tensors[index].data) for index in operator.inputs[:2]]
+        if any(each is None for each in known):
+            return False
+        boxes, scores = (np.asarray(each) for each in known)
+        flat = (boxes[:, 0] == boxes[:, 2]) | (boxes[:, 1] == boxes[:, 3])
+        return bool(flat.any()) or np.unique(scores).size < scores.size
+
+    def _quotients(
+        self, operator: Operator, truth: Mapping[int, Array], one: Array, real: Callable[[], Array | None]
+    ) -> Array:
+        """Where a quotient is one by zero, or less than a step, which LiteRT loses."""
+        _, divided_by, made = (quant_of(self._subgraph.tensors[each]) for each in (*operator.inputs, *operator.outputs))
+        found, before = np.zeros(one.shape, bool), real()
+        if operator.inputs[1] in truth:
+            found = found | (truth[operator.inputs[1]] == (0 if divided_by is None else int(divided_by.zero_point[0])))
+        if made is not None and before is not None:
+            found = found | (np.abs(before) < made.scale[0])
+        return found
+
+    def _overflows(self, operator: Operator, one: Array) -> bool:
+        """Whether products of 16 bits overflow LiteRT's accumulators, as a scale was never calibrated."""
+        if one.dtype != np.int16 or operator.name not in ("BATCH_MATMUL", "FULLY_CONNECTED", "MUL"):
+            return False
+        tensors = [self._subgraph.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0])]
+        quants = [quant_of(tensor) for tensor in tensors]
+        if any(tensor.dtype != "int16" for tensor in tensors) or any(each is None for each in quants):
+            return False
+        first, second, out = (float(each.scale.max()) for each in quants if each is not None)
+        return out > 0 and first * second / out > OVERFLOW
+
+    def _tally(self, port: Port, operator: Operator, others: Sequence[Operator], run: Run) -> Tally:
+        rounded = self._symmetric or (0, operator.index) in self._rounding
+        sizes = [run.tensors[index].size for index in operator.inputs if index in run.tensors]
+        made = max(prod(run.tensors[operator.outputs[0]].shape) if operator.outputs[0] in run.tensors else 1, 1)
+        length = max([*sizes, 1]) // made
+        return Tally(port, "" if others else operator.name, rounded, length, self._tie(operator))
+
+    def _tie(self, operator: Operator) -> float:
+        """How near to the middle between two numbers both are right, by the multiplier of a product's kernel."""
+        tensors = [self._subgraph.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]) if index >= 0]
+        quants = [quant_of(tensor) for tensor in tensors]
+        if len(quants) < 3 or any(each is None or each.scale.size == 0 for each in quants):
+            return TIE
+        first, second, out = (float(each.scale.max()) for each in quants if each is not None)
+        return max(TIE, min(first * second / out, WIDEST_TIE)) if out > 0 else TIE
+
+    def _ends(
+        self,
+        runs: Sequence[Run],
+        results: Sequence[Mapping[str, Array]],
+        noisy: Callable[[], Sequence[Mapping[str, Array]]],
+    ) -> None:
+        """Compare outputs that are no known tensors, as the model computes them of those that are."""
+        assert self._cut is not None
+        for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+            for position, (port, name) in enumerate(zip(run.outputs, self._cut.ports, strict=False)):
+                if name not in here:
+                    continue
+                tally = self._ends_tallies.setdefault(position, Tally(port, ""))
+                one, other = _apart(run.results[position], self._turned(name, here[name]))
+                again = partial(self._end_again, name, noisy, number, one)
+                _compare(tally, (one, other), lambda: None, None, again)
+
+    def _turned(self, name: str, data: Array) -> Array:
+        """An output in the source's order of dimensions."""
+        order = self._permutations.get(name)
+        return data if order is None else np.transpose(data, np.argsort(order))
+
+    def _end_again(
+        self, name: str, noisy: Callable[[], Sequence[Mapping[str, Array]]], number: int, like: Array
+    ) -> Array | None:
+        found = _apart(like, self._turned(name, noisy()[number][name]))[1]
+        return found if found.shape == like.shape else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the model was compared: each of its outputs is a tensor that was."""
+        if self._cut is None:
+            return False
+        names = {index: place.stored.name for index, place in self._places.items()}
+        ports = enumerate(zip(self._subgraph.outputs, self._cut.ports, strict=False))
+        return all(names.get(index) == name or position in self._ends_tallies for position, (index, name) in ports)
+
+    @property
+    def compared(self) -> list[Compared]:
+        """What was compared, in the order in which it is computed, and then outputs that are no known tensors."""
+        makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
+        inside = [Compared(*self._written[index], self._tallies[index]) for index in makers if index in self._tallies]
+        outputs = ((makers.get(self._subgraph.outputs[place]), tally) for place, tally in self._ends_tallies.items())
+        return [*inside, *(Compared(maker, (), tally) for maker, tally in outputs if maker is not None)]
+
+    def found(self) -> Inspection:
+        """What the comparison came to."""
+        for each in self.compared:
+            operator, tally = each.operator, each.tally
+            if not (why := tally.verdict()):
+                continue
+            if misread := reading(self._subgraph, operator, tally.constant):
+                self.unknown = self.unknown or f"LiteRT {misread} (operator {operator.index} {operator.name})"
+                continue
+            port, others = tally.port, tuple(f"{other.name}#{other.index}" for other in each.others)
+            departure = Departure(operator.index, operator.name, port.name, kind(port), tally.found, why, others)
+            return Inspection(len(self._tallies), departure)
+        return Inspection(len(self._tallies), None)
+
+
+def _compare(
+    tally: Tally,
+    pair: Pair,
+    real: Callable[[], Array | None],
+    ignored: Array | None,
+    again: Callable[[], Array | None],
+) -> None:
+    """Count one tensor of one run; where it is off, rounded inputs show what may be."""
+    one, other = pair
+    if one.shape != other.shape or kind(tally.port) == "quantised":
+        tally.add(one, other, real, ignored)
+    elif kind(tally.port) == "float":
+        tally.add_floats(one, other, ignored, again)
+    else:
+        if not np.array_equal(one, other) and (noisy := again()) is not None:
+            changed = noisy != other
+            ignored = changed if ignored is None else ignored | changed
+        tally.add(one, other, ignored=ignored)
+
+
+def _apart(one: Array, other: Array) -> Pair:
+    """Two results without what is infinite, or the largest number, in both: a model may have the one for the other
+    where it is added to something, and distances are measured against all that there is.
+    """
+    if one.dtype.kind != "f" or one.dtype != other.dtype or one.shape != other.shape:
+        return one, other
+    largest = np.finfo(one.dtype).max
+    if all(not data.size or max(data.max(), -data.min()) < largest for data in (one, other)):
+        return one, other
+    same = (np.abs(one) >= largest) & (np.abs(other) >= largest) & (np.sign(one) == np.sign(other))
+    return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
+
+
+def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]]:
+    """The main subgraph, and the tensors in it that are found in the ONNX model, by number."""
+    values, stored = inside
+    model = parse(source)
+    subgraph = model.subgraphs[0]
+    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names
+    read = {*subgraph.outputs, *(index for operator in subgraph.operators for index in operator.inputs)}
+    made = (index for operator in subgraph.operators for index in operator.outputs if index in read)
+    given = (*subgraph.inputs, *made)
+    held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
+    named = {each.index: names[each.index] for each in held if not each.is_variable and each.data is None}
+    return subgraph, {
+        index: Place(subgraph.tensors[index], values[name], stored[name])
+        for index, name in named.items()
+        if name in values and name in stored
+    }
+
+
+def _fits(place: Place, data: Array | None) -> bool:
+    return data is not None and place.put(data) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """The ONNX model that reads each known tensor as an input, and gives what it computes in its place.
+
+    ``first`` are the known tensors by their name there, each as the one of the source that is read from it first.
+    ``outputs`` are what is computed instead of those that are no inputs anyway, ``reals`` what of it is quantised last.
+    ``ports`` are the model's own outputs, in their order; those that are no known tensors are computed as well.
+    """
+
+    runtime: OnnxRuntime | None
+    first: Mapping[str, Place]
+    outputs: Mapping[str, str]
+    reals: Mapping[str, str]
+    ports: Sequence[str]
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto | Path, places: dict[int, Place]) -> _Cut:
+        """The model with cuts; where it has its constants in a file, it is written beside that. Tensors that it does
+        not have are taken out of ``places``.
+        """
+        made = onnx.ModelProto()
+        made.CopyFrom(onnx.load(model, load_external_data=False) if isinstance(model, Path) else model)
+        there = {name for node in made.graph.node for name in node.output} | {port.name for port in made.graph.input}
+        for index in [index for index, place in places.items() if place.stored.name not in there]:
+            del places[index]
+        first = {place.stored.name: place for place in reversed(list(places.values()))}
+        ports = [port.name for port in made.graph.output]
+        outputs, reals = _cut(made, first)
+        data = made.SerializeToString()
+        runtime = None
+        if isinstance(model, Path) and outputs:
+            path = model.with_name("cut.onnx")
+            path.write_bytes(data)
+            runtime = OnnxRuntime(path)
+        elif outputs:
+            runtime = OnnxRuntime(data)
+        return cls(runtime, first, outputs, reals, ports)
+
+    def fed(self, run: Run, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What the model reads in one step: LiteRT's tensors, beside the model's own inputs."""
+        return {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
+
+    def run(self, steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+        """What is computed in one step after the other."""
+        if self.runtime is None:
+            return [{} for _ in steps]
+        names = self.runtime.outputs
+        return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
+
+    def agrees(self, place: Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
+        """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""
+        name = place.stored.name
+        if name not in self.outputs or self.first[name] is not place or fed[name].size != truth.size:
+            return False
+        return near(fed[name], results[self.outputs[name]])
+
+    def own(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
+        """A tensor as LiteRT has it: as it was computed, or as it reads what an operator before it has written."""
+        name = place.stored.name
+        computed = self.first[name] is place and name in self.outputs
+        here = results[self.outputs[name]] if computed else _put(self.first[name], truth)
+        return place.back(here, truth[place.tensor.index])
+
+    def real(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
+        """A quantised tensor before it was quantised, in real numbers; None where that is not computed."""
+        quant, name = quant_of(place.tensor), place.stored.name
+        if quant is None or quant.scale.size != 1 or name not in self.outputs or self.first[name] is not place:
+            return None
+        like = truth[place.tensor.index]
+        own = results[self.outputs[name]]
+        if own.dtype.kind != "f" and self.reals.get(name) not in results:
+            return None
+        found = place.back(own if own.dtype.kind == "f" else results[self.reals[name]], like)
+        return found if found.shape == like.shape else None
+
+
+def _cut(model: onnx.ModelProto, known: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
+    """Make each known tensor that is computed an input, and name the outputs that are computed instead, and those that
+    hold the same before it is quantised.
+    """
+    graph, own = model.graph, dict[str, str]()
+    states = following_of({prop.key: prop.value for prop in model.metadata_props})
+    taken = Names({name for node in nodes_of(graph) for name in (*node.input, *node.output)})
+    for node in graph.node:
+        for position, name in enumerate(node.output):
+            if name in known:
+                own[name] = node.output[position] = taken.unique(f"{name}/own")
+    makers = {name: node for node in graph.node for name in node.output}
+    reals = {name: real for name, output in own.items() if (real := _real(makers, output)) is not None}
+    kept = [port for port in graph.output if port.name in states.values() or port.name in makers]
+    held = {port.name for port in kept}
+    infos = [info for info in graph.value_info if info.name not in own]
+    del graph.output[:], graph.value_info[:]
+    graph.value_info.extend(infos)
+    for name, output in own.items():
+        code, rank = TYPES[known[name].value.dtype], len(known[name].stored.layout)
+        graph.input.append(helper.make_tensor_value_info(name, code, [None] * rank))
+        graph.output.append(helper.make_tensor_value_info(output, code, [None] * rank))
+    graph.output.extend(kept)
+    for real in sorted({*reals.values()}.intersection(makers) - held - {*own.values()}):
+        graph.output.append(helper.make_tensor_value_info(real, onnx.TensorProto.FLOAT, None))
+    return own, reals
+
+
+def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
+    """What is computed and then quantised to give a tensor, maybe twice by the same scale."""
+    found = scale = ""
+    while name in makers:
+        node = makers[name]
+        if node.op_type == "QuantizeLinear" and scale in ("", node.input[1]):
+            found, scale = node.input[0], node.input[1]
+        elif node.op_type not in ("Clip", "Identity") and not (
+            node.op_type == "DequantizeLinear" and node.input[1] == scale
+        ):
+            break
+        name = node.input[0]
+    return found or None
+
+
+def _put(place: Place, truth: Mapping[int, Array]) -> Array:
+    data = place.put(truth[place.tensor.index])
+    if data is None:
+        raise TypeError(f"'{place.tensor.name}' is stored in a way that is not known")
+    return data
+
+
+def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    """The same inputs with floats that are rounded more."""
+    noise = np.random.default_rng(0)
+
+    def rounded(data: Array) -> Array:
+        if data.dtype.kind != "f":
+            return data
+        part = NOISE if data.itemsize > 2 else NOISE_16
+        with np.errstate(over="ignore"):
+            found = np.asarray(data * (1 + noise.uniform(-part, part, data.shape)), data.dtype)
+        return np.where(np.abs(data) < np.finfo(data.dtype).max, found, data)  # the largest are infinite ones
+
+    return [{name: rounded(data) for name, data in each.items()} for each in steps]
+
+
+def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[Operator, ...]]:
+    """The operator that gives a tensor, and those before it of which no tensor is known."""
+    makers = {each: operator for operator in subgraph.operators for each in operator.outputs}
+    found: dict[int, Operator] = {makers[index].index: makers[index]}
+    waiting = list(makers[index].inputs)
+    while waiting:
+        each = waiting.pop()
+        if each in makers and each not in known and makers[each].index not in found:
+            found[makers[each].index] = makers[each]
+            waiting += makers[each].inputs
+    return makers[index], tuple(found[each] for each in sorted(found) if each != makers[index].index)

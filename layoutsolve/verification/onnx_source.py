@@ -1,0 +1,171 @@
+"""Comparing what is made of a source in ONNX with the source: both in ONNX Runtime, on the same inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product
+from pathlib import Path
+
+import numpy as np
+
+from layoutsolve.errors import VerifyError
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.input_files import Data
+from layoutsolve.verification.input_files import samples as given_samples
+from layoutsolve.verification.input_sampling import ANY, DISTRIBUTIONS, drawn
+from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
+from layoutsolve.verification.runnable_sizes import no_data, surviving
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, element, of_result
+from layoutsolve.verification.verify import SAMPLES, SECONDS, OutputComparison, Verification, stored
+
+FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
+"""What sizes that have names alone are tried as, until the source runs: those that are first in an input, and
+others.
+"""
+
+TRIES = 300
+"""How many choices of sizes are tried."""
+
+SOURCE = "the source in ONNX Runtime"
+"""What a model is judged by."""
+
+HALF = 4e-3
+"""The largest error of a float16 output that passes, relative to its range: a few of its steps."""
+
+
+def verify(
+    source: bytes | Path,
+    model: bytes | Path,
+    *,
+    seed: int = 0,
+    samples: int | None = None,
+    data: Sequence[Data] = (),
+    input_permutations: Mapping[str, Sequence[int]] | None = None,
+    output_permutations: Mapping[str, Sequence[int]] | None = None,
+    rounds: bool = False,
+) -> Verification:
+    """Run both models on drawn data, or on what is given, and compare their outputs by position.
+
+    The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
+    permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs
+    with that, which rounds elsewhere. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes
+    are found with which the source runs, or where an input or output is no tensor.
+    """
+    found = _verified(source, model, "all", seed, samples, data, input_permutations, output_permutations)
+    if not found.passed and rounds:
+        return _verified(source, model, "none", seed, samples, data, input_permutations, output_permutations)
+    return found
+
+
+def _verified(
+    source: bytes | Path,
+    model: bytes | Path,
+    level: Level,
+    seed: int,
+    samples: int | None,
+    data: Sequence[Data],
+    input_permutations: Mapping[str, Sequence[int]] | None,
+    output_permutations: Mapping[str, Sequence[int]] | None,
+) -> Verification:
+    first = OnnxRuntime(source, level=level)
+    with of_result():
+        second = OnnxRuntime(model, level=level)
+    moved, back = input_permutations or {}, output_permutations or {}
+    names = [name for name, _, _ in first.inputs]
+    ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
+    runs = []
+    given = given_samples(data, names, ports) if data else None
+    open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
+    number = surviving(source, level, seed) if given is None and open_sizes else 0
+    began, used = time.monotonic(), list[int]()
+    for sample, fed, truth in _runs(first, given, number, seed, SAMPLES if samples is None else samples):
+        with of_result():
+            results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
+        runs.append((truth, results))
+        used.append(sample)
+        if samples is None and time.monotonic() - began > SECONDS:
+            break
+    found = []
+    for position, name in enumerate(second.outputs):
+        order = back.get(name)
+        pairs = [
+            (truth[position], stored(results[position], None if order is None else np.argsort(order).tolist()))
+            for truth, results in runs
+        ]
+        port = Port(name, str(pairs[0][0].dtype) if pairs[0][0].dtype != object else "string", (), (), (), ())
+        for one, other in pairs:
+            if one.shape != other.shape or one.dtype != other.dtype:
+                raise VerifyError(
+                    f"output '{name}' is {other.dtype}{list(other.shape)}, {one.dtype}{list(one.shape)} in the source"
+                )
+        tolerance = HALF if port.dtype == "float16" else FLOAT_TOLERANCE
+        found.append(OutputComparison(name, kind(port), distance(port, pairs), None, tolerance, SOURCE))
+    kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
+    return Verification(tuple(found), seed, len(runs), distributions=kinds)
+
+
+def _dtype(name: str, told: str) -> str:
+    if not told.startswith("tensor("):
+        raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
+    return element(told)
+
+
+def _runs(
+    runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
+) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
+    """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made
+    up in some choice of sizes.
+    """
+    names = [name for name, _, _ in runtime.inputs]
+    sizes = next(islice(tries(runtime.inputs), number, None))
+    drawn = (made_up(runtime, sizes, [seed, sample], sample) for sample in range(samples))
+    wanted = drawn if given is None else (dict(zip(names, each, strict=True)) for each in given)
+    refused, done = "", 0
+    for sample, fed in enumerate(wanted):
+        try:
+            truth = runtime.run(fed)
+        except RefusedError as error:
+            if given is not None:
+                raise
+            refused = str(error)
+            continue
+        done += 1
+        yield sample, fed, truth
+    if not done:
+        raise no_data(refused)
+
+
+def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int], sample: int = 0) -> dict[str, Array]:
+    """Drawn data for all inputs of a sample, whose dimensions without a size have one of these."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: stored(drawn(_dtype(name, told), shape_of(name, shape, sizes), generator, sample, ANY), None)
+        for name, told, shape in runtime.inputs
+    }
+
+
+def tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
+    """Sizes of dimensions that have none, a few hundred choices at most: one for those that are first and one for all
+    others, as a small batch; then with one dimension apart from these.
+    """
+    axes: dict[str, int] = {}
+    for name, _, shape in inputs:
+        for axis, each in enumerate(shape):
+            if not isinstance(each, int):
+                axes.setdefault(called(name, axis, each), axis)
+    pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
+    bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
+    apart = product(bases if len(axes) > 1 else (), axes, SIZES)
+    more = ({**base, name: size} for base, name, size in apart if size != base[name])
+    yield from islice(chain(bases if axes else bases[:1], more), TRIES)
+
+
+def called(name: str, axis: int, size: str | None) -> str:
+    """The name of a dimension; those without one are all different."""
+    return size or f"{name}[{axis}]"
+
+
+def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
+    """The shape of an input in which dimensions without a size have one of these."""
+    return [each if isinstance(each, int) else sizes[called(name, axis, each)] for axis, each in enumerate(shape)]
