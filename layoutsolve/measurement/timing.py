@@ -20,7 +20,7 @@ from layoutsolve.base.platforms import processor_clock
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_sampling import smooth
-from layoutsolve.verification.onnx_source import called, shape_of, tries
+from layoutsolve.verification.runnable_sizes import called, shape_of, tries
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
 
 SLICE = 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice, product
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,11 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_files import samples as given_samples
-from layoutsolve.verification.input_sampling import ANY, DISTRIBUTIONS, drawn
+from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
-from layoutsolve.verification.runnable_sizes import no_data, surviving
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, element, of_result
+from layoutsolve.verification.runnable_sizes import dtype_of, made_up, no_data, surviving, tries
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result
 from layoutsolve.verification.verify import SAMPLES, SECONDS, OutputComparison, Verification, stored
-
-FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
-"""What sizes that have names alone are tried as, until the source runs: those that are first in an input, and
-others.
-"""
-
-TRIES = 300
-"""How many choices of sizes are tried."""
 
 SOURCE = "the source in ONNX Runtime"
 """What a model is judged by."""
@@ -73,7 +65,7 @@ def _verified(
         second = OnnxRuntime(model, level=level)
     moved, back = input_permutations or {}, output_permutations or {}
     names = [name for name, _, _ in first.inputs]
-    ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
+    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in first.inputs)
     runs = []
     given = given_samples(data, names, ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
@@ -105,12 +97,6 @@ def _verified(
     return Verification(tuple(found), seed, len(runs), distributions=kinds)
 
 
-def _dtype(name: str, told: str) -> str:
-    if not told.startswith("tensor("):
-        raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
-    return element(told)
-
-
 def _runs(
     runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
 ) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
@@ -134,38 +120,3 @@ def _runs(
         yield sample, fed, truth
     if not done:
         raise no_data(refused)
-
-
-def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int], sample: int = 0) -> dict[str, Array]:
-    """Drawn data for all inputs of a sample, whose dimensions without a size have one of these."""
-    generator = np.random.default_rng(seed)
-    return {
-        name: stored(drawn(_dtype(name, told), shape_of(name, shape, sizes), generator, sample, ANY), None)
-        for name, told, shape in runtime.inputs
-    }
-
-
-def tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
-    """Sizes of dimensions that have none, a few hundred choices at most: one for those that are first and one for all
-    others, as a small batch; then with one dimension apart from these.
-    """
-    axes: dict[str, int] = {}
-    for name, _, shape in inputs:
-        for axis, each in enumerate(shape):
-            if not isinstance(each, int):
-                axes.setdefault(called(name, axis, each), axis)
-    pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
-    bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
-    apart = product(bases if len(axes) > 1 else (), axes, SIZES)
-    more = ({**base, name: size} for base, name, size in apart if size != base[name])
-    yield from islice(chain(bases if axes else bases[:1], more), TRIES)
-
-
-def called(name: str, axis: int, size: str | None) -> str:
-    """The name of a dimension; those without one are all different."""
-    return size or f"{name}[{axis}]"
-
-
-def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
-    """The shape of an input in which dimensions without a size have one of these."""
-    return [each if isinstance(each, int) else sizes[called(name, axis, each)] for axis, each in enumerate(shape)]

@@ -9,12 +9,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product
 from pathlib import Path
+
+import numpy as np
 
 from layoutsolve.base.processes import process
 from layoutsolve.errors import VerifyError
 from layoutsolve.io.files import scratch
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, RefusedError
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.input_sampling import ANY, drawn
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, RefusedError, element
+from layoutsolve.verification.verify import stored
+
+FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
+"""What sizes that have names alone are tried as, until the source runs: those that are first in an input, and
+others.
+"""
+
+TRIES = 300
+"""How many choices of sizes are tried."""
 
 
 def surviving(model: bytes | Path, level: Level, seed: int) -> int:
@@ -51,10 +66,50 @@ def no_data(said: str) -> RefusedError:
     return RefusedError(f"no data are found with which the source runs: give some (--verify-data). {said}")
 
 
+def dtype_of(name: str, told: str) -> str:
+    """The type of an input of which ONNX Runtime has ``told`` what it is. Raises :class:`VerifyError` for no tensor."""
+    if not told.startswith("tensor("):
+        raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
+    return element(told)
+
+
+def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int], sample: int = 0) -> dict[str, Array]:
+    """Drawn data for all inputs of a sample, whose dimensions without a size have one of these."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: stored(drawn(dtype_of(name, told), shape_of(name, shape, sizes), generator, sample, ANY), None)
+        for name, told, shape in runtime.inputs
+    }
+
+
+def tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
+    """Sizes of dimensions that have none, a few hundred choices at most: one for those that are first and one for all
+    others, as a small batch; then with one dimension apart from these.
+    """
+    axes: dict[str, int] = {}
+    for name, _, shape in inputs:
+        for axis, each in enumerate(shape):
+            if not isinstance(each, int):
+                axes.setdefault(called(name, axis, each), axis)
+    pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
+    bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
+    apart = product(bases if len(axes) > 1 else (), axes, SIZES)
+    more = ({**base, name: size} for base, name, size in apart if size != base[name])
+    yield from islice(chain(bases if axes else bases[:1], more), TRIES)
+
+
+def called(name: str, axis: int, size: str | None) -> str:
+    """The name of a dimension; those without one are all different."""
+    return size or f"{name}[{axis}]"
+
+
+def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
+    """The shape of an input in which dimensions without a size have one of these."""
+    return [each if isinstance(each, int) else sizes[called(name, axis, each)] for axis, each in enumerate(shape)]
+
+
 def main() -> None:
     """Entry point of the process."""
-    from layoutsolve.verification.onnx_source import made_up, tries
-
     path, level, seed, first = sys.argv[1:]
     runtime = OnnxRuntime(Path(path), level=level)  # type: ignore[arg-type]
     refused = ""
