@@ -1,1 +1,1 @@
-"""Measurements over a corpus of models; each module is run as ``python -m experiments.<name> CORPUS_FOLDER``."""
+"""Measurements over a corpus of models; each module is run as ``python -m experiments.<room>.<name> FOLDER``."""

@@ -26,7 +26,7 @@ from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.live_operators import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, lowering_of
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, declaration, lowering_of
 from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED, GapError, compiled
 from layoutsolve.frontend.tflite.operator_contract import check_ports, check_written
 from layoutsolve.frontend.tflite.operators.custom.options import pass_through
@@ -37,36 +37,6 @@ from layoutsolve.ir.graph import Dim, Graph, Node, Quant, Shape, Value, are_halv
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
-
-_BYTES = frozenset({"int8", "uint8"})
-_SCALED = {
-    **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
-    **dict.fromkeys(
-        (
-            "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",
-            "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "PRELU", "REDUCE_PROD", "RELU", "RELU6",
-            "RELU_0_TO_1", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RSQRT", "SOFTMAX", "SQRT", "SQUARED_DIFFERENCE", "SUM",
-            "TANH",
-        ),
-        _BYTES | {"int16"},
-    ),
-    **dict.fromkeys(("MAX_POOL_2D", "NOT_EQUAL"), frozenset({"int16"})),
-}  # fmt: skip
-"""What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
-
-_COMPARING = ("CONCATENATION", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
-"""What compares numbers of several tensors, or joins them: scales are those of whole tensors."""
-
-_ACTIVATIONS = {
-    "BATCH_MATMUL": (0,),
-    "CONV_2D": (0,),
-    "DEPTHWISE_CONV_2D": (0,),
-    "FULLY_CONNECTED": (0,),
-    "TRANSPOSE_CONV": (2,),
-}
-"""The inputs that are no weights, of operators that have weights. LiteRT's kernels know one scale for these, for all
-inputs of the others that compute with scales, and for all outputs.
-"""
 
 _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
 _TEXT_REMEDY = (
@@ -255,16 +225,15 @@ def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
 
 def _check_parameters(call: Call) -> None:
     operator = call.operator
-    scaled = _SCALED.get(operator.name, frozenset())
-    positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled or operator.name in _COMPARING else ())
-    for position in positions:
-        if position >= call.arity or operator.inputs[position] == -1:
+    known = declaration(operator.name)
+    for position in (each for each in range(call.arity) if each in known.per_tensor):
+        if operator.inputs[position] == -1:
             continue
         value = call.lowering.value(operator.inputs[position])
-        if position == 0 and value.dtype in scaled and value.quant is None:
+        if position == 0 and value.dtype in known.quantised and value.quant is None:
             raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
         _check_channels(f"input '{value.name}'", value.quant)
-    for position in range(len(operator.outputs)) if positions else ():
+    for position in range(len(operator.outputs)) if known.per_tensor else ():
         _check_channels(f"output '{call.tensor(position).name}'", quant_of(call.tensor(position)))
 
 

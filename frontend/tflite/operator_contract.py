@@ -7,10 +7,10 @@ from math import isinf, isnan
 
 from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
-from layoutsolve.frontend.tflite.lowering.operator_signatures import Definition, Ports, definition, definitions
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+from layoutsolve.frontend.tflite.lowering.operator_signatures import Definition, Ports, definition
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, declaration
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
-from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN, UNARY
+from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN
 
 _FLEX = "CUSTOM:Flex"
 _HANDLE = "resource"
@@ -41,9 +41,8 @@ def definitions_of(operator: str) -> tuple[Definition, ...]:
     if operator in FOREIGN and operator.startswith("CUSTOM:"):
         return ()
     name = operator.removeprefix(_FLEX)
-    if name in UNARY and name != operator:
-        return (definition("F -> B" if name.startswith("Is") else "F -> ="),)
-    return definitions(operator if name == operator else BUILTIN.get(name, operator))
+    known = declaration(operator if name == operator else BUILTIN.get(name, operator))
+    return tuple(map(definition, known.signatures))
 
 
 def check_ports(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases, fitted, like, result
+from tests.conformance.cases import COMPUTED, Operand, Table, cases, declare, fitted, like, result
 from tests.conformance.elementwise import INT16_STEPS
 
 QUANTISED = ("int8", "uint8", "int16")
@@ -107,3 +107,6 @@ def log_softmax(table: Table) -> None:
     for dtype, zero in (("int8", 127), ("uint8", 255)):
         source = table.quantised(dtype, 3, 9, low=-4, high=4)
         table.add(dtype, [source], Operand(dtype=dtype, quant=Quant([16 / 256], [zero])))
+
+
+declare("GELU", "LEAKY_RELU", "LOG_SOFTMAX", "PRELU", "SOFTMAX", parameters=COMPUTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, constant, like, plain, result
+from tests.conformance.cases import COMPUTED, STORED, Operand, Table, cases, constant, declare, like, plain, result
 
 BROADCASTS = (
     ((2, 3, 4, 5), (2, 3, 4, 5)),
@@ -158,3 +158,18 @@ def reread(table: Table) -> None:
             table.add(f"{large}-{small}", [Operand(source, large)], plain(small))
             table.add(f"{small}-{large}", [Operand(source.view(small).reshape(3, 2, -1), small)], plain(large))
     table.add("float32", [table.real(2, 3)], plain("float32"))
+
+
+declare(
+    "BITCAST",
+    "BITWISE_XOR",
+    "FLOOR_DIV",
+    "FLOOR_MOD",
+    "MAXIMUM",
+    "MINIMUM",
+    "RIGHT_SHIFT",
+    "STABLEHLO_MAXIMUM",
+    "STABLEHLO_MINIMUM",
+    parameters=STORED,
+)
+declare("ADD", "DIV", "MUL", "SQUARED_DIFFERENCE", "SUB", parameters=COMPUTED)

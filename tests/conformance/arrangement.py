@@ -6,7 +6,20 @@ from itertools import product
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, constant, like, plain, result, stored
+from tests.conformance.cases import (
+    COMPUTED,
+    REFUSED,
+    STORED,
+    Operand,
+    Table,
+    cases,
+    constant,
+    declare,
+    like,
+    plain,
+    result,
+    stored,
+)
 
 DTYPES = ("float32", "int8", "uint8", "int16", "int32", "int64", "bool")
 
@@ -109,3 +122,8 @@ def split_v(table: Table) -> None:
     table.add(
         "negative-axis", [table.real(2, 6), stored(4, 2), constant(-1)], [plain("float32")] * 2, {"num_splits": 2}
     )
+
+
+declare("RESHAPE", "SPLIT", "SPLIT_V", "SQUEEZE", "TRANSPOSE", parameters=STORED)
+declare("EXPAND_DIMS", "PACK", "UNPACK", parameters=REFUSED)
+declare("CONCATENATION", parameters={"int8": REFUSED, "uint8": COMPUTED, "int16": STORED})

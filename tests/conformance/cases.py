@@ -97,6 +97,29 @@ GENERATORS: list[tuple[tuple[str, ...], Generator]] = []
 """Each generator of cases and the operators it serves."""
 
 
+STORED, COMPUTED, REFUSED = "stored", "computed", "refused"
+POLICY: dict[str, str | Mapping[str, str]] = {}
+"""What LiteRT's reference kernels do where quantisation parameters differ, by operator; for some by type or by which
+tensor differs.
+
+They look only at what is stored, compute with what it means (where they take the parameters at all), or want all
+parameters to be equal. int16 has the zero point 0 wherever it is looked at.
+"""
+
+UNLAYERED: dict[str, str] = {}
+"""Operators that no case puts between convolutions, and why."""
+
+
+def declare(*operators: str, parameters: str | Mapping[str, str] = "", unlayered: str = "") -> None:
+    """State what holds for operators beside their cases: their ``parameters`` in :data:`POLICY`, and why they are
+    ``unlayered``.
+    """
+    if parameters:
+        POLICY.update(dict.fromkeys(operators, parameters))
+    if unlayered:
+        UNLAYERED.update(dict.fromkeys(operators, unlayered))
+
+
 def cases(*operators: str) -> Callable[[Generator], Generator]:
     """Declare that a function adds cases for each of these operators; it is called once per operator."""
 

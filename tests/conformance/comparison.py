@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.conformance.arithmetic import BROADCASTS
-from tests.conformance.cases import Operand, Table, cases, like, plain
+from tests.conformance.cases import COMPUTED, STORED, Operand, Table, cases, declare, like, plain
 
 _COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
@@ -67,3 +67,10 @@ def buckets(table: Table) -> None:
     for dtype in ("int32", "int64"):
         table.add(dtype, [table.integers(2, 3, 4, dtype=dtype)], plain("int32"), chosen)
     table.add("one", [table.real(2, 3)], plain("int32"), {"boundaries": [0.25]})
+
+
+declare("SELECT", "SELECT_V2", parameters=STORED)
+declare("EQUAL", "NOT_EQUAL", parameters=COMPUTED)
+declare(
+    "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", parameters={"int8": COMPUTED, "uint8": COMPUTED, "int16": STORED}
+)

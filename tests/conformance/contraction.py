@@ -9,7 +9,7 @@ from flatbuffers import flexbuffers
 
 from layoutsolve.ir.graph import Array
 from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases, result
+from tests.conformance.cases import COMPUTED, Operand, Table, cases, declare, result
 from tests.conformance.convolution import QUANTISED, bias, weights
 
 
@@ -95,3 +95,6 @@ def rotations(table: Table) -> None:
         options = bytes(flexbuffers.Dumps({"hadamard_size": size, "random_binary_vector": [1] * size}))
         label = f"{size}-{'x'.join(map(str, shape))}"
         table.add(label, [table.real(*shape)], Operand(shape=shape), custom_options=options)
+
+
+declare("BATCH_MATMUL", "FULLY_CONNECTED", parameters=COMPUTED)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases, result, stored
+from tests.conformance.cases import COMPUTED, Operand, Table, cases, declare, result, stored
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 GEOMETRIES = (
@@ -214,3 +214,6 @@ def volumes_transposed(table: Table) -> None:
         size = [_forward(each, 2 * kernel - 1, 1, padding) for each, kernel in zip(out, (2, 3, 2), strict=True)]
         inputs = [stored(2, *out, 4), table.real(2, 3, 2, 4, 2).fixed, table.real(2, *size, 2), table.real(4).fixed]
         table.add(f"float32-{padding}-dilated-{activation}", inputs, options=_volume((1, 1, 1), padding, 2, activation))
+
+
+declare("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", parameters=COMPUTED)

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from tests.conformance.arithmetic import FAR
-from tests.conformance.cases import Model, Operand, Table, cases, like, plain, result, written
+from tests.conformance.cases import (
+    COMPUTED,
+    STORED,
+    Model,
+    Operand,
+    Table,
+    cases,
+    declare,
+    like,
+    plain,
+    result,
+    written,
+)
 
 _REAL = {
     "ABS": (-3, 3),
@@ -93,3 +105,21 @@ def quantised_tables(table: Table) -> None:
             result(dtype, bottom, top),
             steps=12 if (table.operator, dtype) == ("RSQRT", "int16") else INT16_STEPS[dtype == "int16"],
         )
+
+
+declare("NEG", parameters=STORED)
+declare(
+    "ABS",
+    "ELU",
+    "EXP",
+    "HARD_SWISH",
+    "LOG",
+    "LOGISTIC",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "RSQRT",
+    "SQRT",
+    "TANH",
+    parameters=COMPUTED,
+)

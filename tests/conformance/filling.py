@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Operand, Table, cases, constant, fed, like, plain, stored
+from tests.conformance.cases import REFUSED, STORED, Operand, Table, cases, constant, declare, fed, like, plain, stored
 
 
 @cases("SHAPE", "RANK")
@@ -110,3 +110,8 @@ def dilate(table: Table) -> None:
         filler = Operand(np.asarray(1, source.values.dtype), dtype, source.quant)
         for factors in ((1, 2, 3), (2, 1, 1), (1, 3, 1), (1, 1, 1)):
             table.add(f"{dtype}-{factors}", [source, constant(factors), filler], like(source))
+
+
+declare("BROADCAST_TO", "DILATE", "MATRIX_DIAG", "MATRIX_SET_DIAG", "ONE_HOT", "TILE", parameters=STORED)
+declare("FILL", parameters=REFUSED)
+declare("RANGE", unlayered="its inputs are single numbers")

@@ -12,7 +12,7 @@ from flatbuffers import flexbuffers
 from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN, UNARY
 from layoutsolve.ir.graph import Array
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, plain, single, written
+from tests.conformance.cases import Model, Operand, Table, cases, constant, declare, fed, plain, single, written
 from tests.truth import litert
 
 FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
@@ -151,3 +151,7 @@ def builtins(table: Table) -> None:
         return model(table.operator, inputs, [output], node_options(name, {"T": b"\x30\x01", **attributes}), expected)
 
     table.add_model(dtype, make)
+
+
+declare("CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan", unlayered="a convolution spreads what is no number")
+declare("CUSTOM:FlexFill", unlayered="its inputs are constant")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from layoutsolve.ir.graph import Array
-from tests.conformance.cases import Model, Operand, Table, cases, constant, fed
+from tests.conformance.cases import Model, Operand, Table, cases, constant, declare, fed
 from tests.conformance.flex import FALSE, TRUE, field, model, node_options
 
 _UNPACKED = 2
@@ -282,3 +282,6 @@ def truncated(table: Table) -> None:
         quotient = np.trunc(a.values / b.values).astype(dtype)
         expected = quotient if table.operator.endswith("Div") else a.values - quotient * b.values
         add(table, dtype, [a, b], [expected], {})
+
+
+declare("CUSTOM:FlexIsFinite", unlayered="a convolution spreads what is no number")

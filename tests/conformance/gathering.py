@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Operand, Table, cases, constant, fed, like, plain
+from tests.conformance.cases import STORED, Operand, Table, cases, constant, declare, fed, like, plain
 
 
 @cases("GATHER")
@@ -131,3 +131,17 @@ def unique(table: Table) -> None:
     for dtype, target in product(("float32", "int32", "int64", "int16", "int8", "uint8"), ("int32", "int64")):
         outputs = (plain(dtype), plain(target))
         table.add(f"{dtype}-{target}", [fed([3, 1, 3, 2, 1, 0, 9], dtype)], outputs, {"idx_out_type": target})
+
+
+declare(
+    "DYNAMIC_UPDATE_SLICE",
+    "EMBEDDING_LOOKUP",
+    "GATHER",
+    "GATHER_ND",
+    "REVERSE_SEQUENCE",
+    "REVERSE_V2",
+    "SCATTER_ND",
+    "SPARSE_TO_DENSE",
+    "UNIQUE",
+    parameters=STORED,
+)

@@ -9,7 +9,7 @@ import numpy as np
 
 from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Part
-from tests.conformance.cases import Model, Operand, Table, cases, constant, like, plain
+from tests.conformance.cases import STORED, Model, Operand, Table, cases, constant, declare, like, plain
 
 WORDS = np.array(["a", "bb", "", "häß", "a b", "0"], object)
 NUMBERS = np.array([5, -3, 0, 1 << 40, 7, 5], np.int64)
@@ -118,3 +118,7 @@ def rows(table: Table) -> None:
         for given in (values, values.fixed):
             label = f"{dtype}-{values.values.ndim}d-{'constant' if given.constant else 'computed'}"
             table.add(label, [wanted, keys, given], [like(values), plain("uint8")])
+
+
+declare("HASHTABLE_LOOKUP", "SLICE", "STRIDED_SLICE", parameters=STORED)
+declare("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", unlayered="tables of strings")

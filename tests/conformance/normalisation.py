@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases
+from tests.conformance.cases import COMPUTED, Operand, Table, cases, declare
 
 
 @cases("L2_NORMALIZATION")
@@ -25,3 +25,6 @@ def response(table: Table) -> None:
     for radius, bias, alpha, beta in ((1, 1.0, 1.0, 0.5), (2, 2.0, 0.3, 0.75), (5, 1.0, 0.0001, 0.75)):
         chosen = {"radius": radius, "bias": bias, "alpha": alpha, "beta": beta}
         table.add(f"float32-{radius}", [table.real(1, 3, 4, 8, low=-2, high=2)], options=chosen)
+
+
+declare("L2_NORMALIZATION", parameters=COMPUTED)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Operand, Table, cases, constant, fed, like
+from tests.conformance.cases import REFUSED, STORED, Operand, Table, cases, constant, declare, fed, like
 
 _PADS = (((0, 0), (1, 2), (2, 1), (0, 0)), ((1, 0), (0, 0), (0, 0), (0, 3)), ((0, 0), (0, 0), (0, 0), (0, 0)))
 
@@ -44,3 +44,8 @@ def mirrors(table: Table) -> None:
             table.add(f"{dtype}-{mode}-{at}", [source, constant(pad)], like(source), {"mode": mode})
     table.add("REFLECT-computed", [table.real(2, 4, 3), fed([[1, 0], [2, 3], [0, 2]])], options={"mode": "REFLECT"})
     table.add("SYMMETRIC-full", [table.real(2, 3), constant([[2, 2], [3, 3]])], options={"mode": "SYMMETRIC"})
+
+
+declare("PAD", parameters=STORED)
+declare("MIRROR_PAD", parameters=REFUSED)
+declare("PADV2", parameters={"input0": STORED, "input2": REFUSED, "output": REFUSED})

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from tests.builder import TYPES, Builder
-from tests.conformance.cases import Case, Model
+from tests.conformance.cases import POLICY, REFUSED, Case, Model
 from tests.truth import litert
 
 _NAMES = {code: name for name, code in TYPES.items()}
@@ -178,50 +178,6 @@ def done(variant: Variant) -> str:
 
 
 # -- what is known ---------------------------------------------------------------------------------------------------
-
-STORED, COMPUTED, REFUSED = "stored", "computed", "refused"
-POLICY: Mapping[str, str | Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "AVERAGE_POOL_2D", "BITCAST", "BITWISE_XOR", "BROADCAST_TO", "DENSIFY", "DEPTH_TO_SPACE",
-            "DILATE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "FLOOR_DIV", "FLOOR_MOD", "GATHER",
-            "GATHER_ND", "HASHTABLE_LOOKUP", "MATRIX_DIAG", "MATRIX_SET_DIAG", "MAXIMUM", "MAX_POOL_2D",
-            "MINIMUM", "NEG", "ONE_HOT", "PAD", "REDUCE_WINDOW", "RESHAPE", "RESIZE_BILINEAR",
-            "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "RIGHT_SHIFT", "SCATTER_ND",
-            "SELECT", "SELECT_V2", "SLICE", "SPACE_TO_DEPTH", "SPARSE_TO_DENSE", "SPLIT", "SPLIT_V",
-            "SQUEEZE", "STABLEHLO_ADD", "STABLEHLO_AND", "STABLEHLO_GATHER", "STABLEHLO_MAXIMUM",
-            "STABLEHLO_MINIMUM", "STABLEHLO_MULTIPLY", "STABLEHLO_PAD", "STABLEHLO_SHIFT_LEFT",
-            "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE", "UNIQUE",
-        ),
-        STORED,
-    ),
-    **dict.fromkeys(
-        (
-            "BATCH_TO_SPACE_ND", "EXPAND_DIMS", "FILL", "MIRROR_PAD", "PACK", "REDUCE_MAX", "REDUCE_MIN",
-            "SPACE_TO_BATCH_ND", "UNPACK",
-        ),
-        REFUSED,
-    ),
-    **dict.fromkeys(("EQUAL", "NOT_EQUAL"), COMPUTED),
-    **{name: {"int8": COMPUTED, "uint8": COMPUTED, "int16": STORED}
-       for name in ("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")},
-    "CONCATENATION": {"int8": REFUSED, "uint8": COMPUTED, "int16": STORED},
-    "PADV2": {"input0": STORED, "input2": REFUSED, "output": REFUSED},
-    **dict.fromkeys(
-        (
-            "ABS", "ADD", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV", "ELU", "EXP", "FULLY_CONNECTED",
-            "GELU", "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "MUL",
-            "PRELU", "QUANTIZE", "REDUCE_PROD", "RELU", "RELU6", "RELU_N1_TO_1", "RSQRT", "SOFTMAX", "SQRT",
-            "SQUARED_DIFFERENCE", "SUB", "SUM", "TANH", "TRANSPOSE_CONV",
-        ),
-        COMPUTED,
-    ),
-}  # fmt: skip
-"""What LiteRT's plain kernels do where parameters differ, by type or by which of them do.
-
-They look only at what is stored, compute with what it means (where they take the parameters at all), or want all
-parameters to be equal. 16-bit numbers have the zero point 0 wherever it is looked at.
-"""
 
 
 def policy(operator: str, dtype: str, end: str) -> str:

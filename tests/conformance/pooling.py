@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from tests.conformance.cases import Table, cases, like
+from tests.conformance.cases import STORED, Table, cases, declare, like
 from tests.conformance.convolution import options
 
 WINDOWS = (
@@ -40,3 +40,6 @@ def pools(table: Table) -> None:
 
 def _window(window: tuple[int, int], stride: tuple[int, int], padding: str, activation: str = "NONE") -> Any:
     return options(stride, padding, activation, filter_height=window[0], filter_width=window[1])
+
+
+declare("AVERAGE_POOL_2D", "MAX_POOL_2D", parameters=STORED)

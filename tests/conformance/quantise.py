@@ -9,7 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
-from tests.conformance.cases import Model, Operand, Table, cases, fitted, plain, result
+from tests.conformance.cases import COMPUTED, STORED, Model, Operand, Table, cases, declare, fitted, plain, result
 
 
 @cases("CAST")
@@ -140,3 +140,7 @@ def _sparse(constant: Operand, block: tuple[int, int], x: Array) -> Model:
     given, out = build.input("x", x.shape), build.tensor("out", x.shape)
     build.operator("MUL", [given, whole], [out], {})
     return Model(build.finish(out), (x,))
+
+
+declare("DENSIFY", parameters=STORED)
+declare("QUANTIZE", parameters=COMPUTED)

@@ -10,7 +10,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from layoutsolve.ir.graph import Array
-from tests.conformance.cases import Model, Operand, Table, cases, constant, written
+from tests.conformance.cases import Model, Operand, Table, cases, constant, declare, written
 from tests.conformance.flex import field, node_options
 
 
@@ -83,3 +83,10 @@ def dense(values: Array, splits: Sequence[Sequence[int]], sizes: Sequence[int], 
             result[place] = values[at]
     assert result.ndim == depth + values.ndim
     return result
+
+
+declare(
+    "CUSTOM:RaggedTensorToTensor",
+    "CUSTOM:FlexRaggedTensorToTensor",
+    unlayered="it is given rows one after the other, and the sizes of what it gives depend on data",
+)

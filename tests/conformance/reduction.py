@@ -6,7 +6,22 @@ from itertools import product
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, constant, fed, fitted, like, plain, result, stored
+from tests.conformance.cases import (
+    COMPUTED,
+    REFUSED,
+    STORED,
+    Operand,
+    Table,
+    cases,
+    constant,
+    declare,
+    fed,
+    fitted,
+    like,
+    plain,
+    result,
+    stored,
+)
 
 _AXES = ((1,), (-1,), (1, 2), (-1, -3), (0, 1, 2, 3), (3,), (2, 2))
 
@@ -145,3 +160,8 @@ def windows(table: Table) -> None:
         table.add(f"int64-{name}-far", inputs, plain("int64"), {"reduce_function": name})
     vectors = [constant(each, "int64") for each in ((9,), (1,), (1,))]
     table.add("too-wide", [table.real(4), constant(0, "float32"), *vectors], options={"reduce_function": "ADD"})
+
+
+declare("REDUCE_WINDOW", "TOPK_V2", parameters=STORED)
+declare("REDUCE_MAX", "REDUCE_MIN", parameters=REFUSED)
+declare("MEAN", "REDUCE_PROD", "SUM", parameters=COMPUTED)

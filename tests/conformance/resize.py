@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, like, result
+from tests.conformance.cases import STORED, Operand, Table, cases, declare, like, result
 
 
 @cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
@@ -63,3 +63,6 @@ def single_pixel(table: Table) -> None:
         size = Operand(np.array([4, 6], np.int32), "int32", constant=True)
         source = table.numbers(dtype, 2, height, width, 3)
         table.add(f"{dtype}-{height}x{width}-to-4x6", [source, size], like(source))
+
+
+declare("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", parameters=STORED)

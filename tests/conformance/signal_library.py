@@ -11,7 +11,7 @@ from flatbuffers import flexbuffers
 
 from layoutsolve.ir.graph import Array
 from tests.conformance import signal_reference as reference
-from tests.conformance.cases import Operand, Table, cases
+from tests.conformance.cases import Operand, Table, cases, declare
 from tests.conformance.mediapipe import add
 
 
@@ -216,3 +216,7 @@ def overlaps(table: Table) -> None:
             x = table.real(*shape) if dtype == "float32" else loud(table, "int16", *shape)
             kernel = first(partial(reference.OverlapAdd, shape[-1], step))
             add(table, f"{dtype}-{shape}-{step}", [x], packed(T=0, frame_step=step), kernel)
+
+
+declare("CUSTOM:SignalFilterBank", unlayered="its output is of 64 bits without sign")
+declare("CUSTOM:SignalFilterBankSquareRoot", unlayered="its input is of 64 bits without sign")

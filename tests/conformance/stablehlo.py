@@ -12,7 +12,7 @@ import numpy as np
 from layoutsolve.ir.graph import Array
 from tests.builder import Builder
 from tests.conformance.arithmetic import FAR
-from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, like, plain, written
+from tests.conformance.cases import STORED, Model, Operand, Table, cases, constant, declare, fed, like, plain, written
 from tests.conformance.types import _operand
 from tests.truth import litert
 
@@ -533,3 +533,14 @@ def _convolved(
                     f"{side}_spatial_dimensions": [order.index("h"), order.index("w")]}  # fmt: skip
     source = written("STABLEHLO_CONVOLUTION", [data, weights.fixed], [Operand(shape=result.shape)], options)
     return Model(source, (data.values,), (result,))
+
+
+declare(
+    "STABLEHLO_ADD",
+    "STABLEHLO_AND",
+    "STABLEHLO_GATHER",
+    "STABLEHLO_MULTIPLY",
+    "STABLEHLO_PAD",
+    "STABLEHLO_SHIFT_LEFT",
+    parameters=STORED,
+)

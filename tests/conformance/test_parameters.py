@@ -17,14 +17,10 @@ from layoutsolve.solver.theory.row import Price
 from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
-from tests.conformance.cases import Case, Model
+from tests.conformance.cases import COMPUTED, POLICY, REFUSED, STORED, Case, Model
 from tests.conformance.mutants import quantised_apart, representatives
 from tests.conformance.parameters import (
-    COMPUTED,
     ELSEWHERE,
-    POLICY,
-    REFUSED,
-    STORED,
     Variant,
     alone,
     done,

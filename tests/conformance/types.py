@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, constant, fed, like, plain, result
+from tests.conformance.cases import REFUSED, STORED, Operand, Table, cases, constant, declare, fed, like, plain, result
 from tests.conformance.elementwise import INT16_STEPS
 
 _QUANTISED = ("int8q", "uint8q", "int16q")
@@ -243,3 +243,7 @@ def slopes(table: Table) -> None:
     """The slope of 16-bit numbers is of 8 bits."""
     slope = table.quantised("int8", 1, 1, 4)
     table.add("int16", [table.quantised("int16", 2, 3, 5, 4, low=-4, high=4), slope], result("int16", -4, 4))
+
+
+declare("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", parameters=STORED)
+declare("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", parameters=REFUSED)

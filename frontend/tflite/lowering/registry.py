@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 
@@ -55,17 +56,58 @@ RARE: Mapping[str, tuple[str, ...]] = {
 FOREIGN: set[str] = set()
 """The operators whose lowering a user has registered."""
 
+INT8, INT16 = frozenset(("int8", "uint8")), frozenset(("int16",))
+INT8_AND_INT16 = INT8 | INT16
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What is known of an operator beside its lowering.
+
+    ``signatures`` say how many inputs and outputs it has, and of which types
+    (:mod:`layoutsolve.frontend.tflite.lowering.operator_signatures`); none where nothing is known. LiteRT takes a first
+    input of the types ``quantised`` as quantised only: without parameters its scale is zero and its results mean
+    nothing. Inputs at the positions ``per_tensor``, and then all outputs, have one scale each in LiteRT's kernels.
+    """
+
+    signatures: tuple[str, ...] = ()
+    quantised: frozenset[str] = frozenset()
+    per_tensor: range | tuple[int, ...] = ()
+
+
+_ALL = range(1 << 30)
+"""The positions of all inputs."""
+
 _REGISTRY: dict[str, Lowered] = {}
+_DECLARED: dict[str, Declaration] = {}
 
 
-def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
-    """Register a function as the lowering of TFLite operators."""
+def lowers(
+    *operators: str,
+    signature: str | tuple[str, ...] = (),
+    quantised: frozenset[str] = frozenset(),
+    per_tensor: bool | tuple[int, ...] = False,
+) -> Callable[[Lowered], Lowered]:
+    """Register a function as the lowering of TFLite operators, and declare what they are (:class:`Declaration`).
+
+    Several signatures are alternatives. ``per_tensor`` is whether all inputs have one scale each, or the positions of
+    those that do; it is all where ``quantised`` is given alone.
+    """
+    signatures = (signature,) if isinstance(signature, str) else signature
+    positions = per_tensor if isinstance(per_tensor, tuple) else _ALL if per_tensor or quantised else ()
+    declared = Declaration(signatures, quantised, positions)
 
     def register(function: Lowered) -> Lowered:
         _REGISTRY.update(dict.fromkeys(operators, function))
+        _DECLARED.update(dict.fromkeys(operators, declared))
         return function
 
     return register
+
+
+def declaration(operator: str) -> Declaration:
+    """What is known of an operator; nothing of one that nobody lowers."""
+    return _DECLARED[operator] if lowering_of(operator) is not None else Declaration()
 
 
 def register(operator: str) -> Callable[[Lowered], Lowered]:
@@ -86,7 +128,9 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
         if not callable(function):
             raise TypeError(f"the lowering of '{operator}' must be a function, not {type(function).__name__}")
         FOREIGN.add(operator)
-        return lowers(operator)(function)
+        _REGISTRY[operator] = function
+        _DECLARED.setdefault(operator, Declaration())
+        return function
 
     return foreign
 

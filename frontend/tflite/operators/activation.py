@@ -10,7 +10,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, cast_to, lift_of, raised, store, write_clamped
@@ -26,7 +26,7 @@ _STEEP = 1e4
 """The beta of SOFTMAX from which on a product with it may exceed the range of floats."""
 
 
-@lowers(*CLAMPS)
+@lowers(*CLAMPS, signature="FQ -> =", quantised=INT8_AND_INT16)
 def clamp(call: Call) -> None:
     """The RELU family."""
     slot = call.slot()
@@ -34,14 +34,14 @@ def clamp(call: Call) -> None:
     write_clamped(call, raised(call, x, lift_of(x, slot)), CLAMPS[call.operator.name], slot)
 
 
-@lowers(*_PLAIN)
+@lowers(*_PLAIN, signature="FQ -> =", quantised=INT8_AND_INT16)
 def plain(call: Call) -> None:
     """Activations that ONNX has under another name."""
     x = call.input(0)
     call.write(_PLAIN[call.operator.name], [x], x.shape, call.slot())
 
 
-@lowers("LEAKY_RELU")
+@lowers("LEAKY_RELU", signature="FQ -> =", quantised=INT8_AND_INT16)
 def leaky_relu(call: Call) -> None:
     """LEAKY_RELU."""
     x, slot, alpha = call.input(0), call.slot(), float(call.option("alpha", 0.0))
@@ -67,7 +67,7 @@ def _slope(x: Value, slot: Slot, count: int, step: float) -> float:
     return settled(slope, below * factor, targets, least - zero, greatest - zero)
 
 
-@lowers("PRELU")
+@lowers("PRELU", signature=("FQ = -> =", "H E -> ="), quantised=INT8_AND_INT16)
 def prelu(call: Call) -> None:
     """PRELU, its slope broadcast to the input."""
     x, slope = call.input(0), call.input(1)
@@ -101,7 +101,7 @@ def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:
     return call.constant(found[places].reshape(slope.shape), "slopes", "float32")
 
 
-@lowers("SOFTMAX")
+@lowers("SOFTMAX", signature=("FQ -> =", "Q -> H"), quantised=INT8_AND_INT16)
 def softmax(call: Call) -> None:
     """SOFTMAX over the last axis; beta scales its input, from which a large one needs the greatest subtracted first.
 
@@ -128,7 +128,7 @@ def softmax(call: Call) -> None:
     call.write("Min", [shares, call.constant(1.0, "whole", "float32")], x.shape, call.slot())
 
 
-@lowers("LOG_SOFTMAX")
+@lowers("LOG_SOFTMAX", signature="FQ -> =", quantised=INT8_AND_INT16)
 def log_softmax(call: Call) -> None:
     """LOG_SOFTMAX over the last axis."""
     x = call.input(0)
@@ -137,7 +137,7 @@ def log_softmax(call: Call) -> None:
     call.write("LogSoftmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
 
 
-@lowers("GELU")
+@lowers("GELU", signature="FQ -> =", quantised=INT8_AND_INT16)
 def gelu(call: Call) -> None:
     """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh, in the forms that ONNX Runtime computes at once:
     by a quotient, and by ``sqrt(2/pi) x * (1 + 0.044715 x^2)``. Its kernel of the approximation fails at a scalar: that

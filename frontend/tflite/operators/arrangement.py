@@ -14,7 +14,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import activation, as_i
 from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
 
 
-@lowers("RESHAPE")
+@lowers("RESHAPE", signature="FZBSC I? -> =")
 def reshape(call: Call) -> None:
     """RESHAPE to the shape in its second input, else to the one in its options."""
     x, tail, slot = call.viewed()
@@ -56,7 +56,7 @@ def _reshape_computed(call: Call, x: Value, requested: Value) -> None:
     call.write("Reshape", [x, as_int64(call, requested)], shape, slot, storage=storage)
 
 
-@lowers("SQUEEZE")
+@lowers("SQUEEZE", signature="FZBSC -> =")
 def squeeze(call: Call) -> None:
     """SQUEEZE of the axes given, or of all of size one."""
     x, tail, slot = call.viewed()
@@ -71,7 +71,7 @@ def squeeze(call: Call) -> None:
     call.reshape(x, (*(dim for axis, dim in enumerate(before) if axis not in gone), *tail), slot)
 
 
-@lowers("EXPAND_DIMS")
+@lowers("EXPAND_DIMS", signature="FZBSC I -> =")
 def expand_dims(call: Call) -> None:
     """EXPAND_DIMS."""
     x, tail, slot = call.viewed()
@@ -79,7 +79,7 @@ def expand_dims(call: Call) -> None:
     call.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]), slot)
 
 
-@lowers("TRANSPOSE")
+@lowers("TRANSPOSE", signature="FZBSC W -> =")
 def transpose(call: Call) -> None:
     """TRANSPOSE."""
     x, tail, slot = call.viewed()
@@ -111,7 +111,7 @@ def total(call: Call, dims: Sequence[Dim]) -> Dim:
     return call.arithmetic.total(dims)
 
 
-@lowers("CONCATENATION")
+@lowers("CONCATENATION", signature="FZBS FZBS* -> =", per_tensor=True)
 def concatenation(call: Call) -> None:
     """CONCATENATION; inputs may be quantised otherwise than the output."""
     parts = call.inputs()
@@ -126,7 +126,7 @@ def concatenation(call: Call) -> None:
         write_clamped(call, join(call, parts, axis, call.temporary("linear", slot.real)), bounds, slot)
 
 
-@lowers("PACK")
+@lowers("PACK", signature="FZBS =* -> =")
 def pack(call: Call) -> None:
     """PACK: every input gets a new axis along which they are joined."""
     parts = call.inputs()
@@ -151,7 +151,7 @@ def _parts(x: Value, axis: int, sizes: Sequence[Dim]) -> list[Shape]:
     return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
 
 
-@lowers("UNPACK")
+@lowers("UNPACK", signature="FZBS -> = =*")
 def unpack(call: Call) -> None:
     """UNPACK: split into slices of one element, each without the axis."""
     x, count = call.input(0), len(call.operator.outputs)
@@ -166,7 +166,7 @@ def unpack(call: Call) -> None:
         call.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]), call.slot(position))
 
 
-@lowers("SPLIT")
+@lowers("SPLIT", signature="I FZBS -> =1 =1*")
 def split(call: Call) -> None:
     """SPLIT into equal parts."""
     x, count = call.input(1), len(call.operator.outputs)
@@ -177,7 +177,7 @@ def split(call: Call) -> None:
     _split_into(call, x, axis, [call.arithmetic.quotient(size, count)] * count)
 
 
-@lowers("SPLIT_V")
+@lowers("SPLIT_V", signature="FZBS I I -> = =*")
 def split_v(call: Call) -> None:
     """SPLIT_V into parts of given sizes, one of which may be -1: the rest."""
     x, sizes = call.input(0), list(call.dims(1, "sizes"))

@@ -23,7 +23,7 @@ def _stored_pair(call: Call) -> tuple[Value, Value]:
     return a, b
 
 
-@lowers("BITWISE_XOR")
+@lowers("BITWISE_XOR", signature="ZB = -> =")
 def bitwise_xor(call: Call) -> None:
     """BITWISE_XOR."""
     a, b = _stored_pair(call)
@@ -31,7 +31,7 @@ def bitwise_xor(call: Call) -> None:
     write_stored(call, "BitwiseXor", [a, b], shape, call.slot(), a.dtype)
 
 
-@lowers("RIGHT_SHIFT")
+@lowers("RIGHT_SHIFT", signature="Z = -> =")
 def right_shift(call: Call) -> None:
     """RIGHT_SHIFT keeps the sign and clamps the count; it is a division by a power of two, rounded down."""
     shift_clamped(call, left=False)
@@ -83,7 +83,7 @@ def _power_of_two(call: Call, counts: Value, most: int) -> Value:
     return cast_to(call, call.write("BitShift", inputs, counts.shape, slot, direction="LEFT"), "int64")
 
 
-@lowers("BITCAST")
+@lowers("BITCAST", signature="FZB -> FZB")
 def bitcast(call: Call) -> None:
     """BITCAST between integers: to smaller ones with a new last axis, the lowest bits first; to larger ones back."""
     x, slot = as_stored(call, call.input(0)), call.slot()

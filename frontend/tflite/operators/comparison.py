@@ -9,7 +9,7 @@ from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING
 from layoutsolve.frontend.tflite.lowering.quantisation import agree
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.elementwise import operands
 from layoutsolve.frontend.tflite.operators.shared.common import as_stored, cast_to, write_where
@@ -45,14 +45,15 @@ def _compared(call: Call) -> tuple[Value, Value, Shape]:
     return rounded[0], rounded[1], shape
 
 
-@lowers(*_COMPARISONS)
+@lowers("EQUAL", signature="FZBS = -> B", per_tensor=True)
+@lowers("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", signature="FZ = -> B", per_tensor=True)
 def compare(call: Call) -> None:
     """Comparisons that ONNX has."""
     a, b, shape = _compared(call)
     call.write(_COMPARISONS[call.operator.name], [a, b], shape, call.slot(), real="bool")
 
 
-@lowers("NOT_EQUAL")
+@lowers("NOT_EQUAL", signature="FZBS = -> B", quantised=INT16)
 def not_equal(call: Call) -> None:
     """NOT_EQUAL."""
     a, b, shape = _compared(call)
@@ -60,21 +61,21 @@ def not_equal(call: Call) -> None:
     call.write("Not", [equal], shape, call.slot())
 
 
-@lowers(*_LOGIC)
+@lowers(*_LOGIC, signature="B B -> B")
 def logic(call: Call) -> None:
     """LOGICAL_AND and LOGICAL_OR."""
     a, b, shape = operands(call)
     call.write(_LOGIC[call.operator.name], [a, b], shape, call.slot())
 
 
-@lowers("LOGICAL_NOT")
+@lowers("LOGICAL_NOT", signature="B -> B")
 def logical_not(call: Call) -> None:
     """LOGICAL_NOT."""
     x = call.input(0)
     call.write("Not", [x], x.shape, call.slot())
 
 
-@lowers("SELECT", "SELECT_V2")
+@lowers("SELECT", "SELECT_V2", signature="B FZBS =1 -> =1")
 def select(call: Call) -> None:
     """SELECT and SELECT_V2; the condition of the former may be a vector over the first axis."""
     condition, a, b = call.input(0), call.input(1), call.input(2)
@@ -86,7 +87,7 @@ def select(call: Call) -> None:
     write_where(call, condition, a, b, shape, call.slot())
 
 
-@lowers("WHERE")
+@lowers("WHERE", signature="FZB -> I")
 def where(call: Call) -> None:
     """WHERE: the indices of what is true, a row each; ONNX gives a column each. Stored integers are true but for 0."""
     x = as_stored(call, call.input(0))
@@ -97,7 +98,7 @@ def where(call: Call) -> None:
     call.transpose(columns, (1, 0), call.slot())
 
 
-@lowers("BUCKETIZE")
+@lowers("BUCKETIZE", signature="FZ -> I")
 def bucketize(call: Call) -> None:
     """BUCKETIZE: how many boundaries are not above a number. A number that is none is beyond all of them."""
     x, slot = call.input(0), call.slot()

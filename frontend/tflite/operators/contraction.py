@@ -7,7 +7,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast, reshaped
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.custom.options import integer
 from layoutsolve.frontend.tflite.operators.shared import dynamic_products
@@ -18,7 +18,7 @@ _WIDE = 64
 """Hadamard matrices above this size are written as a product of two."""
 
 
-@lowers("FULLY_CONNECTED")
+@lowers("FULLY_CONNECTED", signature=("FQ FN FI? -> =", "H H I? -> ="), per_tensor=(0,))
 def fully_connected(call: Call) -> None:
     """FULLY_CONNECTED: rows of as many elements as the weights have columns, whatever the input's shape."""
     x = call.input(0)
@@ -70,7 +70,7 @@ def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Sha
     write_activated(call, "Add", [product, bias], shape, slot)
 
 
-@lowers("BATCH_MATMUL")
+@lowers("BATCH_MATMUL", signature=("FZ FZ -> =", "Q Q -> W"), quantised=INT8_AND_INT16, per_tensor=(0,))
 def batch_matmul(call: Call) -> None:
     """BATCH_MATMUL: either side may have its last two axes swapped."""
     a, b = _side(call, call.input(0), "adj_x"), _side(call, _matrix(call), "adj_y")
@@ -102,7 +102,7 @@ def _side(call: Call, value: Value, option: str) -> Value:
     return call.transposed(value, (*range(rank - 2), rank - 1, rank - 2), "swapped")
 
 
-@lowers("CUSTOM:aeq.hadamard_rotation")
+@lowers("CUSTOM:aeq.hadamard_rotation", signature="F -> =")
 def hadamard_rotation(call: Call) -> None:
     """aeq.hadamard_rotation of ai-edge-quantizer: each run of elements of the last axis times a Hadamard matrix.
 

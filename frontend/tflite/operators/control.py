@@ -18,19 +18,19 @@ Carried = tuple[Value, Value, Value, Shape, Slot]
 """What a loop carries: the value before it, in a turn and at the end of one; then shape and slot of what is left."""
 
 
-@lowers("CALL")
+@lowers("CALL", signature="FZBSCR* -> FZBSCR*")
 def call_subgraph(call: Call) -> None:
     """A call: the subgraph is written in its place."""
     _hand_on_all(call, call.inline(call.option("subgraph"), call.inputs()))
 
 
-@lowers("STABLEHLO_COMPOSITE")
+@lowers("STABLEHLO_COMPOSITE", signature="FZBSCR* -> FZBSCR*")
 def composite(call: Call) -> None:
     """An operator that comes with its own definition, a subgraph."""
     _hand_on_all(call, call.inline(call.option("decomposition_subgraph_index"), call.inputs()))
 
 
-@lowers("CALL_ONCE")
+@lowers("CALL_ONCE", signature="->")
 def call_once(call: Call) -> None:
     """What initialises variables: it is run while converting, and has to come to constants."""
     call.inline(call.option("init_subgraph_index"), [], initialising=True)
@@ -47,7 +47,7 @@ def _hand_on_all(call: Call, values: Sequence[Value]) -> None:
 # -- branches ------------------------------------------------------------------------------------------------------
 
 
-@lowers("IF")
+@lowers("IF", signature="B FZBSCR* -> FZBSCR*")
 def branch(call: Call) -> None:
     """Both branches, or the one that is always taken. They read what they need from around them."""
     condition, *inputs = call.inputs()
@@ -129,7 +129,7 @@ def _truth(call: Call, conditions: Sequence[Value]) -> Value:
 # -- loops ---------------------------------------------------------------------------------------------------------
 
 
-@lowers("WHILE")
+@lowers("WHILE", signature="FZBSCR* -> FZBSCR*")
 def loop(call: Call) -> None:
     """A loop. What its body hands on unchanged is read from around it; the rest is carried from turn to turn.
 
@@ -242,7 +242,7 @@ def _changed(call: Call) -> list[int]:
 # -- variables -----------------------------------------------------------------------------------------------------
 
 
-@lowers("VAR_HANDLE")
+@lowers("VAR_HANDLE", signature="-> R")
 def handle(call: Call) -> None:
     """A variable, which operators then read and assign."""
     tensor, name = call.tensor(), call.slot().name
@@ -252,7 +252,7 @@ def handle(call: Call) -> None:
     call.lowering.bind(tensor.index, call.draft.add(Value(name, "resource", ())))
 
 
-@lowers("READ_VARIABLE")
+@lowers("READ_VARIABLE", signature="R -> FZBS")
 def read_variable(call: Call) -> None:
     """What the variable holds: what was assigned last, before this run if need be."""
     state = _variable(call)
@@ -267,7 +267,7 @@ def _declared_shape(call: Call) -> Shape:
     return tuple(call.unknown(axis) if mark == -1 else size for axis, (size, mark) in marks)
 
 
-@lowers("ASSIGN_VARIABLE")
+@lowers("ASSIGN_VARIABLE", signature="R FZBS ->")
 def assign_variable(call: Call) -> None:
     """From here on the variable holds another value; assigned by CALL_ONCE, that is what it begins with."""
     state, value = _variable(call), call.input(1)

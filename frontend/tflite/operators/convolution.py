@@ -32,7 +32,7 @@ _VALID = 1
 """The schema's number of the padding VALID."""
 
 
-@lowers("CONV_2D")
+@lowers("CONV_2D", signature="FQ FN FI? -> =", per_tensor=(0,))
 def conv_2d(call: Call) -> None:
     """CONV_2D; filters that see fewer channels than there are make groups."""
     x = ranked(call, call.input(0), 4)
@@ -45,7 +45,7 @@ def conv_2d(call: Call) -> None:
     _convolve(call, x, kernel, (height, width), *_steps_2d(call), group=channels // seen)
 
 
-@lowers("DEPTHWISE_CONV_2D")
+@lowers("DEPTHWISE_CONV_2D", signature="FQ FN FI? -> =", per_tensor=(0,))
 def depthwise_conv_2d(call: Call) -> None:
     """DEPTHWISE_CONV_2D: one group per input channel, each with as many outputs as the multiplier says."""
     x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
@@ -57,7 +57,7 @@ def depthwise_conv_2d(call: Call) -> None:
     _convolve(call, x, kernel, (height, width), *_steps_2d(call), group=channels)
 
 
-@lowers("CONV_3D")
+@lowers("CONV_3D", signature="F F F? -> =")
 def conv_3d(call: Call) -> None:
     """CONV_3D."""
     x, weights = ranked(call, call.input(0), 5), ranked(call, call.input(1), 5)
@@ -131,7 +131,7 @@ def _check_types(call: Call, x: Value, kernel: Value) -> None:
         raise GapError(f"it convolves {x.dtype} with {kernel.dtype}", "use float32, or quantised types with parameters")
 
 
-@lowers("TRANSPOSE_CONV")
+@lowers("TRANSPOSE_CONV", signature="I FN FQ FI? -> =2", per_tensor=(2,))
 def transpose_conv(call: Call) -> None:
     """TRANSPOSE_CONV: the gradient of a convolution, whose output shape is an input of its own."""
     weights = ranked(call, call.input(1), 4)
@@ -141,7 +141,7 @@ def transpose_conv(call: Call) -> None:
     _convolve_backwards(call, kernel, outputs, (height, width), strides, (1, 1))
 
 
-@lowers("CONV_3D_TRANSPOSE")
+@lowers("CONV_3D_TRANSPOSE", signature="I F F F? -> =2")
 def conv_3d_transpose(call: Call) -> None:
     """CONV_3D_TRANSPOSE."""
     weights = ranked(call, call.input(1), 5)

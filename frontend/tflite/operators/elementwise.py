@@ -10,7 +10,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8, INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled, tied
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import (
@@ -71,7 +71,9 @@ def check_divisor(call: Call, divisor: Value) -> None:
         raise GapError("it divides integers by a constant that holds a zero", "divide by numbers other than zero")
 
 
-@lowers("ADD", "SUB", "MUL", "DIV", "POW")
+@lowers("ADD", "SUB", "MUL", signature="FZ = -> =", quantised=INT8)
+@lowers("DIV", signature="FZ = -> =", quantised=INT8_AND_INT16)
+@lowers("POW", signature="FZ = -> =")
 def binary(call: Call) -> None:
     """Binary operators that ONNX has; integer DIV truncates in both."""
     a, b, shape = operands(call)
@@ -144,7 +146,7 @@ def _terms(value: Value, slot: Slot) -> Iterable[float]:
     return (count * step for count in counts.tolist())
 
 
-@lowers("MAXIMUM", "MINIMUM")
+@lowers("MAXIMUM", "MINIMUM", signature="FZ = -> =")
 def extremum(call: Call) -> None:
     """MAXIMUM and MINIMUM. ONNX Runtime compares no 8-bit or 16-bit integers; plain ones are widened."""
     a, b, shape = operands(call)
@@ -157,21 +159,22 @@ def extremum(call: Call) -> None:
     call.write("Cast", [result], shape, slot, real=real_dtype(a), to=slot.dtype)
 
 
-@lowers("NEG")
+@lowers("NEG", signature="FZ -> =")
 def neg(call: Call) -> None:
     """NEG, of integers as they are stored."""
     x = as_stored(call, call.input(0))
     write_stored(call, "Neg", [x], x.shape, call.slot(), x.dtype)
 
 
-@lowers(*_UNARY)
+@lowers("EXP", "LOG", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("SIN", "COS", "FLOOR", "CEIL", "ROUND", signature="F -> =")
 def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
     x = call.input(0)
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
 
 
-@lowers("SQRT")
+@lowers("SQRT", signature="FQ -> =", quantised=INT8_AND_INT16)
 def square_root(call: Call) -> None:
     """SQRT. That of stored integers is rounded down: by half a step less, and a little for float32 to lose."""
     x, slot = call.input(0), call.slot()
@@ -183,7 +186,7 @@ def square_root(call: Call) -> None:
     raised(call, root, (loss - 0.5) * float(slot.quant.scale[0]), slot)
 
 
-@lowers("SIGN")
+@lowers("SIGN", signature="FZ -> =")
 def sign(call: Call) -> None:
     """SIGN. Int64 is compared with zero: ONNX Runtime's Sign (1.31) is wrong where its Max is."""
     x, slot = call.input(0), call.slot()
@@ -198,7 +201,7 @@ def sign(call: Call) -> None:
     call.write("Sub", [above, below], x.shape, slot)
 
 
-@lowers("ABS")
+@lowers("ABS", signature="FZ -> =", quantised=INT8)
 def absolute(call: Call) -> None:
     """ABS."""
     x, slot = call.input(0), call.slot()
@@ -207,7 +210,7 @@ def absolute(call: Call) -> None:
     raised(call, size, lift, slot)
 
 
-@lowers("RSQRT")
+@lowers("RSQRT", signature="FQ -> =", quantised=INT8_AND_INT16)
 def rsqrt(call: Call) -> None:
     """RSQRT = 1 / sqrt(x)."""
     x = call.input(0)
@@ -215,14 +218,14 @@ def rsqrt(call: Call) -> None:
     call.write("Reciprocal", [root], x.shape, call.slot())
 
 
-@lowers("SQUARE")
+@lowers("SQUARE", signature="F -> =")
 def square(call: Call) -> None:
     """SQUARE = x * x."""
     x = call.input(0)
     call.write("Mul", [x, x], x.shape, call.slot())
 
 
-@lowers("SQUARED_DIFFERENCE")
+@lowers("SQUARED_DIFFERENCE", signature="FZ = -> =", quantised=INT8_AND_INT16)
 def squared_difference(call: Call) -> None:
     """SQUARED_DIFFERENCE = (a - b) * (a - b)."""
     a, b, shape = operands(call)
@@ -230,7 +233,7 @@ def squared_difference(call: Call) -> None:
     call.write("Mul", [difference, difference], shape, call.slot())
 
 
-@lowers("ADD_N")
+@lowers("ADD_N", signature="FZ = =* -> =")
 def add_n(call: Call) -> None:
     """ADD_N, one addition after another."""
     total, *rest = call.inputs()
@@ -241,7 +244,7 @@ def add_n(call: Call) -> None:
         total = call.write("Add", [total, term], broadcast([total.shape, term.shape], call.arithmetic), slot)
 
 
-@lowers("FLOOR_DIV")
+@lowers("FLOOR_DIV", signature="FZ = -> =")
 def floor_div(call: Call) -> None:
     """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
     a, b, shape = operands(call)
@@ -258,7 +261,7 @@ def floor_div(call: Call) -> None:
     write_stored(call, "Div", [multiple, wide[1]], shape, call.slot(), "int64")
 
 
-@lowers("FLOOR_MOD")
+@lowers("FLOOR_MOD", signature="FZ = -> =")
 def floor_mod(call: Call) -> None:
     """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for (stored) integers; for floats fmod is corrected."""
     a, b, shape = operands(call)
@@ -284,7 +287,7 @@ def floor_mod(call: Call) -> None:
     call.write("Where", [wrong, moved, rest], shape, call.slot(), real=dtype)
 
 
-@lowers("ATAN2")
+@lowers("ATAN2", signature="F = -> =")
 def atan2(call: Call) -> None:
     """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
     y, x = call.input(0), call.input(1)

@@ -45,20 +45,20 @@ def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim,
     return as_int64(call, value), tuple(call.unknown(axis) for axis in range(rank))
 
 
-@lowers("SHAPE")
+@lowers("SHAPE", signature="FZBSCRV -> I")
 def shape(call: Call) -> None:
     """SHAPE."""
     x, slot = call.input(0), call.slot()
     finish_int(call, "Identity", [call.sizes(x.shape, "sizes")], (len(x.shape),), slot)
 
 
-@lowers("RANK")
+@lowers("RANK", signature="FZBSCRV -> W")
 def rank(call: Call) -> None:
     """RANK, which is always known."""
     call.known(call.slot(), np.array(len(call.input(0).shape), np.int32))
 
 
-@lowers("BROADCAST_ARGS")
+@lowers("BROADCAST_ARGS", signature="I = -> =")
 def broadcast_args(call: Call) -> None:
     """BROADCAST_ARGS: the shape that two shapes broadcast to, the shorter one filled up with ones in front."""
     vectors = [as_int64(call, ranked(call, call.input(position), 1), "sizes") for position in range(2)]
@@ -77,14 +77,14 @@ def broadcast_args(call: Call) -> None:
     call.write("Cast", [sizes], (length,), slot, real=slot.dtype, to=slot.dtype)
 
 
-@lowers("FILL")
+@lowers("FILL", signature="I FZBS -> =1")
 def fill(call: Call) -> None:
     """FILL: a scalar, expanded."""
     vector, dims = size_vector(call, 0, "shape")
     _expand(call, call.input(1), vector, dims, call.slot())
 
 
-@lowers("BROADCAST_TO")
+@lowers("BROADCAST_TO", signature="FZBS I -> =")
 def broadcast_to(call: Call) -> None:
     """BROADCAST_TO."""
     vector, dims = size_vector(call, 1, "shape")
@@ -95,7 +95,7 @@ def _expand(call: Call, value: Value, vector: Value, dims: Shape, slot: Slot) ->
     call.write("Expand", [value, vector], dims, slot, storage=moves([value], slot.dtype, slot.quant))
 
 
-@lowers("ZEROS_LIKE")
+@lowers("ZEROS_LIKE", signature="FZB -> =")
 def zeros_like(call: Call) -> None:
     """ZEROS_LIKE: a zero, expanded to the shape of the input."""
     x, slot = call.input(0), call.slot()
@@ -103,7 +103,7 @@ def zeros_like(call: Call) -> None:
     _expand(call, zero, call.sizes(x.shape, "shape"), x.shape, slot)
 
 
-@lowers("TILE")
+@lowers("TILE", signature="FZBS I -> =")
 def tile(call: Call) -> None:
     """TILE."""
     x, slot = call.input(0), call.slot()
@@ -114,7 +114,7 @@ def tile(call: Call) -> None:
     call.write("Tile", [x, vector], dims, slot, storage=moves([x], slot.dtype, slot.quant))
 
 
-@lowers("RANGE")
+@lowers("RANGE", signature="FZ = = -> =")
 def range_(call: Call) -> None:
     """RANGE."""
     scalars = [call.reshaped(value, (), "scalar") for value in call.inputs()]
@@ -134,7 +134,7 @@ def _range_size(start: Any, limit: Any, step: Any, unknown: Dim) -> Dim:
     return max(int(np.ceil((limit - start) / step)), 0)
 
 
-@lowers("ONE_HOT")
+@lowers("ONE_HOT", signature="I I FZB =2 -> =2")
 def one_hot(call: Call) -> None:
     """ONE_HOT: indices compared with 0..depth. (ONNX counts negative indices from the end, TFLite does not.)"""
     indices, on, off, slot = call.input(0), call.input(2), call.input(3), call.slot()
@@ -170,7 +170,8 @@ _DIAGONALS = ("float32", "int8", "uint8", "int16", "int32", "int64")
 """Types whose elements LiteRT's diagonals copy whole."""
 
 
-@lowers("MATRIX_DIAG", "MATRIX_SET_DIAG")
+@lowers("MATRIX_DIAG", signature="FZB -> =")
+@lowers("MATRIX_SET_DIAG", signature="FZB = -> =")
 def diagonal(call: Call) -> None:
     """MATRIX_DIAG and MATRIX_SET_DIAG: a diagonal in stored zeros, or in a given matrix of any height and width."""
     fresh, slot = call.operator.name == "MATRIX_DIAG", call.slot()

@@ -14,7 +14,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_sto
 from layoutsolve.ir.graph import Dim, Quant, Value, product
 
 
-@lowers("GATHER")
+@lowers("GATHER", signature="FZBS IH -> =")
 def gather(call: Call) -> None:
     """GATHER along one axis by a vector of indices; other shapes of indices are views of one."""
     x, indices = call.input(0), call.input(1)
@@ -43,7 +43,7 @@ def write_gather(call: Call, x: Value, indices: Value, axis: int, slot: Slot) ->
     return call.write("Gather", [x, places], shape, slot, storage=moves([x], slot.dtype, slot.quant), axis=axis)
 
 
-@lowers("EMBEDDING_LOOKUP")
+@lowers("EMBEDDING_LOOKUP", signature=("I FZB -> =1", "I Z -> F"))
 def embedding_lookup(call: Call) -> None:
     """EMBEDDING_LOOKUP: rows of a table; those of a quantised one as floats, of 16 bits as well."""
     indices, x, slot = ranked(call, call.input(0), 1), call.input(1), call.slot()
@@ -115,7 +115,7 @@ def _gather_in_batches(call: Call, axis: int, batch: int) -> None:
         call.transpose(result, perm, slot)
 
 
-@lowers("GATHER_ND")
+@lowers("GATHER_ND", signature="FZBS IH -> =")
 def gather_nd(call: Call) -> None:
     """GATHER_ND."""
     x, indices, slot = call.input(0), call.input(1), call.slot()
@@ -127,7 +127,7 @@ def gather_nd(call: Call) -> None:
     call.write("GatherND", [x, as_int64(call, indices)], shape, slot, storage=storage)
 
 
-@lowers("TOPK_V2")
+@lowers("TOPK_V2", signature="FZ IH -> = IH")
 def top_k(call: Call) -> None:
     """TOPK_V2 over the last axis: values and their positions, the latter not in int64."""
     x = call.input(0)
@@ -155,7 +155,7 @@ def _number_of_results(call: Call, size: Dim) -> tuple[Value, Dim]:
     return call.sizes((count,), "k"), count
 
 
-@lowers("CUMSUM")
+@lowers("CUMSUM", signature="FZ I -> =")
 def cumsum(call: Call) -> None:
     """CUMSUM."""
     x = call.input(0)
@@ -164,7 +164,7 @@ def cumsum(call: Call) -> None:
     call.write("CumSum", [x, call.constant(axis, "axis", "int64")], x.shape, call.slot(), **attributes)
 
 
-@lowers("REVERSE_SEQUENCE")
+@lowers("REVERSE_SEQUENCE", signature="FZB I -> =")
 def reverse_sequence(call: Call) -> None:
     """REVERSE_SEQUENCE; lengths below 1 reverse nothing, as the length 1. ONNX has the batch first or second."""
     x, lengths, slot = call.input(0), ranked(call, call.input(1), 1), call.slot()
@@ -194,7 +194,7 @@ _UNIQUE = {"int16": "int64", "int32": "int64", "uint8": "int64"}
 """What ONNX Runtime's Unique does not take, and what it takes instead."""
 
 
-@lowers("UNIQUE")
+@lowers("UNIQUE", signature="FZ -> = I")
 def unique(call: Call) -> None:
     """UNIQUE: the different elements in the order in which they come, and which of them each element is."""
     x, slot, positions = ranked(call, call.input(0), 1), call.slot(0), call.slot(1)

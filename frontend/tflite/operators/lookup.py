@@ -61,7 +61,8 @@ def _array(items: list[Any], dtype: str) -> Array:
     return found
 
 
-@lowers("HASHTABLE", "HASHTABLE_IMPORT")
+@lowers("HASHTABLE", signature="-> R")
+@lowers("HASHTABLE_IMPORT", signature="R IS IS ->")
 def table(call: Call) -> None:
     """HASHTABLE and HASHTABLE_IMPORT write nothing: whoever looks something up finds what first filled the table."""
     subgraph, operator = call.lowering.subgraph, call.operator
@@ -74,14 +75,14 @@ def table(call: Call) -> None:
         call.draft.tables.setdefault(number, (subgraph, operator))
 
 
-@lowers("HASHTABLE_SIZE")
+@lowers("HASHTABLE_SIZE", signature="R -> I")
 def size(call: Call) -> None:
     """HASHTABLE_SIZE: the number of keys, as a vector of one."""
     _, keys, _ = _content(call)
     call.known(call.slot(), np.array([len(keys)], np.int64))
 
 
-@lowers("HASHTABLE_FIND")
+@lowers("HASHTABLE_FIND", signature="R IS IS -> =2")
 def find(call: Call) -> None:
     """HASHTABLE_FIND: the value of each key, or the default."""
     dtype, keys, values = _content(call)
@@ -126,7 +127,7 @@ def _encode(
     return call.write("LabelEncoder", [wanted], shape, slot, real=real, domain=DOMAIN, **attributes)
 
 
-@lowers("HASHTABLE_LOOKUP")
+@lowers("HASHTABLE_LOOKUP", signature="I I FZS -> =2 U")
 def lookup(call: Call) -> None:
     """HASHTABLE_LOOKUP: the row of each key, zeros where there is none, and whether there is one."""
     wanted, keys, values = call.input(0), call.content(call.input(1)), call.input(2)

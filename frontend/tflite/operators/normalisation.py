@@ -6,7 +6,7 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import (
     first_slot,
@@ -19,7 +19,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import (
 _EPSILON = 1e-6
 
 
-@lowers("L2_NORMALIZATION")
+@lowers("L2_NORMALIZATION", signature="FQ -> =", quantised=INT8_AND_INT16)
 def l2_normalization(call: Call) -> None:
     """L2_NORMALIZATION over the last axis: x / max(norm, epsilon)."""
     x = call.input(0)
@@ -36,7 +36,7 @@ def l2_normalization(call: Call) -> None:
     write_activated(call, "Div", [x, bounded], x.shape, call.slot())
 
 
-@lowers("LOCAL_RESPONSE_NORMALIZATION")
+@lowers("LOCAL_RESPONSE_NORMALIZATION", signature="F -> =")
 def local_response_normalization(call: Call) -> None:
     """LOCAL_RESPONSE_NORMALIZATION; ONNX divides alpha by the size of the neighbourhood, TFLite does not."""
     x = ranked(call, call.input(0), 4)

@@ -60,7 +60,8 @@ def _fill(
     return call.write("Pad", inputs, shape, slot, storage=storage, mode=mode)
 
 
-@lowers("PAD", "PADV2")
+@lowers("PAD", signature="FZB IH -> =")
+@lowers("PADV2", signature="FZB IH = -> =")
 def pad(call: Call) -> None:
     """PAD with zeros, PADV2 with a value."""
     x = call.input(0)
@@ -89,7 +90,7 @@ def pad_computed(
     return _fill(call, [x, vector], value, moves(filled, slot.dtype, slot.quant, BYTES), shape, slot, mode)
 
 
-@lowers("MIRROR_PAD")
+@lowers("MIRROR_PAD", signature="FZB I -> =")
 def mirror_pad(call: Call) -> None:
     """MIRROR_PAD: reflecting is a mode of ONNX; repeating the border as well is joined from reversed slices."""
     x, slot = call.input(0), call.slot()
@@ -122,7 +123,7 @@ def _mirrored(call: Call, x: Value, axis: int, pads: Sequence[int], slot: Slot) 
     return join(call, parts, axis, slot)
 
 
-@lowers("DILATE")
+@lowers("DILATE", signature="FZB I = -> =")
 def dilate(call: Call) -> None:
     """DILATE: fillers between the elements along each axis, written as padding behind each of them."""
     x, factors, slot = call.input(0), call.integers(1, "factors"), call.slot()

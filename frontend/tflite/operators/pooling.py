@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.frontend.shapes import LAST, Span, automatic, same_pads, window
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import (
@@ -59,7 +59,7 @@ def _thinned(call: Call, x: Value, kernel: tuple[int, int], strides: tuple[int, 
     return thin, (1, strides[1]) if axis == 0 else (strides[0], 1)
 
 
-@lowers("MAX_POOL_2D")
+@lowers("MAX_POOL_2D", signature="FQ -> =", quantised=INT16)
 def max_pool(call: Call) -> None:
     """MAX_POOL_2D."""
     x, shape, attributes = _window(call)
@@ -74,7 +74,7 @@ def max_pool(call: Call) -> None:
     from_channels_first(call, result)
 
 
-@lowers("AVERAGE_POOL_2D")
+@lowers("AVERAGE_POOL_2D", signature="FQ -> =", quantised=INT8_AND_INT16)
 def average_pool(call: Call) -> None:
     """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero."""
     x, shape, attributes = _window(call)
@@ -100,7 +100,7 @@ def _even(attributes: Mapping[str, Any]) -> bool:
     return any(size % 2 == 0 for size in attributes["kernel_shape"])
 
 
-@lowers("L2_POOL_2D")
+@lowers("L2_POOL_2D", signature="F -> =")
 def l2_pool(call: Call) -> None:
     """L2_POOL_2D: the root of the mean of squares."""
     x, shape, attributes = _window(call)

@@ -31,7 +31,7 @@ _NUMBERS = (
 )
 
 
-@lowers("QUANTIZE")
+@lowers("QUANTIZE", signature="FZ -> Z")
 def quantize(call: Call) -> None:
     """QUANTIZE, also from one quantisation to another."""
     x, slot = call.input(0), call.slot()
@@ -52,7 +52,7 @@ def quantize(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot)
 
 
-@lowers("CUSTOM:NumericVerify")
+@lowers("CUSTOM:NumericVerify", signature="FQ P -> P?")
 def numeric_verify(call: Call) -> None:
     """NumericVerify: by how much quantised numbers differ from a reference. LiteRT stops where that is beyond a
     tolerance and it is to log failures; here the difference is given all the same.
@@ -107,7 +107,7 @@ def _to_wide(call: Call, x: Value, quant: Quant, slot: Slot) -> None:
     call.write("Cast", [clipped], x.shape, slot, real="int32", to="int32")
 
 
-@lowers("DEQUANTIZE")
+@lowers("DEQUANTIZE", signature="FZ -> F")
 def dequantize(call: Call) -> None:
     """DEQUANTIZE; from float16 it is a mere change of type."""
     x, slot = call.input(0), call.slot()
@@ -119,7 +119,7 @@ def dequantize(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot)
 
 
-@lowers("FAKE_QUANT")
+@lowers("FAKE_QUANT", signature="F -> =")
 def fake_quant(call: Call) -> None:
     """FAKE_QUANT: float numbers clamped and rounded as if quantised; the range is moved so that zero is a step."""
     x, slot = call.input(0), call.slot()
@@ -142,7 +142,7 @@ def fake_quant(call: Call) -> None:
     call.write("Add", [step("Mul", whole, scale), call.constant(least, "least", "float32")], x.shape, slot)
 
 
-@lowers("CAST")
+@lowers("CAST", signature="FZBC -> FZBC")
 def cast(call: Call) -> None:
     """CAST of what is stored; quantisation parameters mean nothing to it."""
     x, slot = call.input(0), call.slot()
@@ -173,7 +173,7 @@ def _saturated(call: Call, x: Value, slot: Slot) -> Value:
     return write_where(call, fits, whole, call.constant(high, "greatest", slot.dtype), x.shape, slot)
 
 
-@lowers("DENSIFY")
+@lowers("DENSIFY", signature="FZB -> =")
 def densify(call: Call) -> None:
     """DENSIFY of a constant: reading a sparse constant has expanded it."""
     x = call.input(0)

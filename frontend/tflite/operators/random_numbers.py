@@ -20,7 +20,7 @@ def _seed(call: Call) -> dict[str, Any]:
     return {"seed": float((first * 1000003 + second) % (1 << 24))} if first or second else {}
 
 
-@lowers(*_OPERATORS)
+@lowers(*_OPERATORS, signature="I -> F")
 def random(call: Call) -> None:
     """RANDOM_UNIFORM from 0 to 1, and RANDOM_STANDARD_NORMAL."""
     vector, dims = size_vector(call, 0, "shape")
@@ -36,7 +36,7 @@ def random(call: Call) -> None:
     call.write(f"{name}Like", [like], dims, slot, **_seed(call))
 
 
-@lowers("MULTINOMIAL")
+@lowers("MULTINOMIAL", signature="F I -> I")
 def multinomial(call: Call) -> None:
     """MULTINOMIAL: numbers of classes, drawn as often as unnormalised logarithms of their chances say."""
     x, slot = ranked(call, call.input(0), 2), call.slot()

@@ -12,7 +12,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import TIE, lift
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import (
@@ -49,7 +49,9 @@ def _reduced(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-@lowers(*_REDUCTIONS)
+@lowers("MEAN", "SUM", "REDUCE_PROD", signature="FZ I -> =", quantised=INT8_AND_INT16)
+@lowers("REDUCE_MAX", "REDUCE_MIN", signature="FZ I -> =")
+@lowers("REDUCE_ANY", "REDUCE_ALL", signature="B I -> B")
 def reduce(call: Call) -> None:
     """Reductions. Without axes nothing is reduced (in ONNX everything would be)."""
     x, slot, name = call.input(0), call.slot(), call.operator.name
@@ -135,7 +137,7 @@ def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, a
     call.write("Div", [total, call.constant(count, "count", dtype)], shape, call.slot())
 
 
-@lowers("ARG_MAX", "ARG_MIN")
+@lowers("ARG_MAX", "ARG_MIN", signature="FZB I -> I")
 def arg_extremum(call: Call) -> None:
     """ARG_MAX and ARG_MIN: the first position wins."""
     write_place(call, call.input(0))
@@ -157,7 +159,7 @@ _OVER_WINDOWS = {"Add": "ReduceSum", "Mul": "ReduceProd", "Min": "ReduceMin", "M
                  "Or": "ReduceMax"}  # fmt: skip
 
 
-@lowers("REDUCE_WINDOW")
+@lowers("REDUCE_WINDOW", signature="FZB = I I I -> =")
 def reduce_window(call: Call) -> None:
     """REDUCE_WINDOW: along one axis after the other, the elements of each window are gathered and reduced."""
     x, start, slot = as_stored(call, call.input(0)), call.input(1), call.slot()

@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
-from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
@@ -72,7 +72,7 @@ def _scale(before: Dim, after: Dim) -> float | None:
     return float(ratio) if isinstance(ratio, int) else None
 
 
-@lowers("RESIZE_BILINEAR")
+@lowers("RESIZE_BILINEAR", signature="FQ I -> =", quantised=INT8_AND_INT16)
 def resize_bilinear(call: Call) -> None:
     """RESIZE_BILINEAR. LiteRT interpolates what is stored, and rounds halves away from zero."""
     x, shape = _target(call)
@@ -101,7 +101,7 @@ def _spread(call: Call, x: Value, shape: tuple[Dim, ...]) -> bool:
     return True
 
 
-@lowers("RESIZE_NEAREST_NEIGHBOR")
+@lowers("RESIZE_NEAREST_NEIGHBOR", signature="FZB I -> =")
 def resize_nearest(call: Call) -> None:
     """RESIZE_NEAREST_NEIGHBOR; TFLite's half pixels, rounded down, are ONNX's rounded to the nearest, half up.
 

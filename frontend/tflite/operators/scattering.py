@@ -37,7 +37,7 @@ def _scatter(call: Call, data: Value, indices: Value, updates: Value, reduction:
     return call.write("ScatterND", [data, indices, updates], data.shape, slot, reduction=reduction)
 
 
-@lowers("SCATTER_ND")
+@lowers("SCATTER_ND", signature="I FZB I -> =1")
 def scatter_nd(call: Call) -> None:
     """SCATTER_ND into zeros; what meets in one place is added."""
     indices, updates, slot = call.input(0), as_stored(call, call.input(1)), call.slot()
@@ -56,7 +56,7 @@ def scatter_nd(call: Call) -> None:
     store(call, _scatter(call, zeros, as_int64(call, indices), updates, "add", "scattered"), slot)
 
 
-@lowers("SPARSE_TO_DENSE")
+@lowers("SPARSE_TO_DENSE", signature="I I FZB =2 -> =2")
 def sparse_to_dense(call: Call) -> None:
     """SPARSE_TO_DENSE: values, or one value, put by indices (one number each, or rows of them) into a default."""
     indices, values, default = (
@@ -104,7 +104,14 @@ def _neutral(number: float, dtype: str) -> float:
     return float(limits.min if number < 0 else limits.max)
 
 
-@lowers(*_SEGMENTS)
+@lowers("SEGMENT_SUM", signature="FZ I -> =")
+@lowers(
+    "UNSORTED_SEGMENT_SUM",
+    "UNSORTED_SEGMENT_PROD",
+    "UNSORTED_SEGMENT_MAX",
+    "UNSORTED_SEGMENT_MIN",
+    signature="FZ I I -> =",
+)
 def segments(call: Call) -> None:
     """Reductions over segments: rows scattered into what an empty segment holds. Rows of negative segments go."""
     x, ids, slot = call.input(0), call.input(1), call.slot()
@@ -183,7 +190,7 @@ def _sizes(call: Call, number: Dim, vector: Value | None, rest: Shape, spare: in
     return join(call, [vector, call.sizes(rest, "rest")], 0, call.temporary("shape", "int64"))
 
 
-@lowers("DYNAMIC_UPDATE_SLICE")
+@lowers("DYNAMIC_UPDATE_SLICE", signature="FZBS = I -> =")
 def dynamic_update_slice(call: Call) -> None:
     """DYNAMIC_UPDATE_SLICE: a part of a tensor is replaced; it begins where it still fits in."""
     write_update(call, call.input(0), call.input(1), ranked(call, call.input(2), 1), call.slot())
@@ -254,7 +261,7 @@ def _updated(call: Call, x: Value, update: Value, partial: list[int], starts: Va
     return _scatter(call, x, indices, update, "none", "updated")
 
 
-@lowers("EMBEDDING_LOOKUP_SPARSE")
+@lowers("EMBEDDING_LOOKUP_SPARSE", signature="I I I F FZ -> F")
 def embedding_lookup_sparse(call: Call) -> None:
     """EMBEDDING_LOOKUP_SPARSE: weighted rows of a table, summed (or averaged) by where the sparse tensor has them.
 

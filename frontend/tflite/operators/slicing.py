@@ -42,7 +42,7 @@ def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Map
     return call.write("Slice", inputs, tuple(shape), slot, storage=moves([x], slot.dtype, slot.quant))
 
 
-@lowers("SLICE")
+@lowers("SLICE", signature="FZBS I I -> =")
 def slice_(call: Call) -> None:
     """SLICE: where it begins and how many elements it takes, -1 for all that are left."""
     x, slot = call.input(0), call.slot()
@@ -133,7 +133,7 @@ def _bound(call: Call, entry: object) -> Dim | None:
     return int(entry)  # type: ignore[call-overload, no-any-return]
 
 
-@lowers("STRIDED_SLICE")
+@lowers("STRIDED_SLICE", signature="FZBS I I I -> =")
 def strided_slice_(call: Call) -> None:
     """STRIDED_SLICE: a Slice, and a view for the axes that go or come."""
     x, slot = call.input(0), call.slot()
@@ -215,7 +215,7 @@ def _takes_all(span: Span, size: Dim) -> bool:
     return span.whole or (size == 1 and span in (Span(0, 1), Span(-1, LAST)))
 
 
-@lowers("REVERSE_V2")
+@lowers("REVERSE_V2", signature="FZB I -> =")
 def reverse(call: Call) -> None:
     """REVERSE_V2."""
     x = call.input(0)

@@ -30,7 +30,7 @@ def _quotient(call: Call, size: Dim, divisor: int) -> Dim:
     return call.arithmetic.quotient(size, divisor)
 
 
-@lowers("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
+@lowers("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", signature="FZB -> =")
 def depth_space(call: Call) -> None:
     """DEPTH_TO_SPACE and SPACE_TO_DEPTH: the block is the outer part of the depth."""
     x, block = ranked(call, call.input(0), 4), int(call.option("block_size"))
@@ -76,7 +76,7 @@ def _blocks(call: Call) -> tuple[int, ...]:
     return blocks
 
 
-@lowers("SPACE_TO_BATCH_ND")
+@lowers("SPACE_TO_BATCH_ND", signature="FZB I I -> =")
 def space_to_batch(call: Call) -> None:
     """SPACE_TO_BATCH_ND: pad, split each axis into blocks, and move the blocks into the batch."""
     x, blocks, slot = call.input(0), _blocks(call), call.slot()
@@ -116,7 +116,7 @@ def _all_rows(call: Call, x: Value, count: int) -> Value:
     return join(call, rows, 0, call.temporary("rows", "int64"))
 
 
-@lowers("BATCH_TO_SPACE_ND")
+@lowers("BATCH_TO_SPACE_ND", signature="FZB I I -> =")
 def batch_to_space(call: Call) -> None:
     """BATCH_TO_SPACE_ND: move blocks from the batch back to their axes, and crop."""
     x, blocks, slot = call.input(0), _blocks(call), call.slot()

@@ -12,7 +12,7 @@ from flatbuffers import flexbuffers
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, InternalError, ModelError, UnsupportedError
-from layoutsolve.frontend.tflite.lower import _ACTIVATIONS, _COMPARING, _SCALED
+from layoutsolve.frontend.tflite.lowering.registry import declaration
 from tests.builder import Builder, Quant
 
 PER_TENSOR, PER_CHANNEL = Quant([0.1], [0]), Quant([0.1, 0.2], [0, 0], 3)
@@ -69,7 +69,7 @@ def test_scales_per_channel_of_two_tensors(operator: str, where: int) -> None:
 @pytest.mark.parametrize("operator", ["ABS", "AVERAGE_POOL_2D", "EXP", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "TANH"])
 @pytest.mark.parametrize("where", range(2))
 def test_scales_per_channel_of_activations(operator: str, where: int) -> None:
-    assert operator in _SCALED
+    assert declaration(operator).quantised
     quants = [PER_TENSOR, PER_TENSOR]
     layoutsolve.convert(unary(operator, (quants[0], quants[1])))
     quants[where] = PER_CHANNEL
@@ -77,7 +77,9 @@ def test_scales_per_channel_of_activations(operator: str, where: int) -> None:
         layoutsolve.convert(unary(operator, (quants[0], quants[1])))
 
 
-@pytest.mark.parametrize("operator", _COMPARING)
+@pytest.mark.parametrize(
+    "operator", ["CONCATENATION", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"]
+)
 @pytest.mark.parametrize("where", range(2))
 def test_scales_per_channel_of_what_is_compared(operator: str, where: int) -> None:
     for channels in (False, True):
@@ -91,7 +93,7 @@ def test_scales_per_channel_of_what_is_compared(operator: str, where: int) -> No
         converts(builder.finish(out), not channels, "is quantised per channel", UnsupportedError)
 
 
-@pytest.mark.parametrize("operator", sorted(set(_ACTIVATIONS) - {"BATCH_MATMUL"}))
+@pytest.mark.parametrize("operator", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
 @pytest.mark.parametrize("where", range(2))
 def test_scales_per_channel_beside_weights(operator: str, where: int) -> None:
     quants = [PER_TENSOR, PER_TENSOR]

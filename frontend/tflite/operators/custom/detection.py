@@ -71,7 +71,8 @@ def _suppressed(
     return call.write("NonMaxSuppression", inputs, (call.unknown(unit), 3), found, real="int64")
 
 
-@lowers("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
+@lowers("NON_MAX_SUPPRESSION_V4", signature="F F I F F -> I I")
+@lowers("NON_MAX_SUPPRESSION_V5", signature="F F I F F F -> I F I")
 def suppression(call: Call) -> None:
     """NON_MAX_SUPPRESSION_V4 and V5: indices of the boxes selected, filled up with zeros, and how many there are.
 
@@ -244,7 +245,7 @@ def _settings(call: Call, options: Mapping[str, Any]) -> _Settings:
     return found
 
 
-@lowers("CUSTOM:TFLite_Detection_PostProcess")
+@lowers("CUSTOM:TFLite_Detection_PostProcess", signature="PU PU = -> P P P P")
 def postprocessing(call: Call) -> None:
     """TFLite_Detection_PostProcess: boxes decoded from anchors, suppressed for all classes at once or one by one."""
     settings = _settings(call, call.settings())

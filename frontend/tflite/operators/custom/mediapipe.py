@@ -33,7 +33,7 @@ EXACT = 2**24
 _POOL = "padding stride_w stride_h filter_width filter_height fused_activation_function"
 
 
-@lowers("CUSTOM:Convolution2DTransposeBias")
+@lowers("CUSTOM:Convolution2DTransposeBias", signature="F F F -> =")
 def transposed_convolution(call: Call) -> None:
     """Convolution2DTransposeBias: TRANSPOSE_CONV whose output is as large as padding and strides make it."""
     options = structure(call, "padding stride_w stride_h")
@@ -58,7 +58,7 @@ def transposed_convolution(call: Call) -> None:
     )
 
 
-@lowers("CUSTOM:MaxPoolingWithArgmax2D")
+@lowers("CUSTOM:MaxPoolingWithArgmax2D", signature="F -> = FI")
 def max_pool_with_places(call: Call) -> None:
     """MaxPoolingWithArgmax2D: MAX_POOL_2D, and where in its window each maximum was, counted by rows (plus 0.1)."""
     options = structure(call, _POOL)
@@ -123,7 +123,7 @@ def _in_window(call: Call, flat: Value, image: tuple[int, int], columns: int, fi
     return place if dtype != "int64" else real(place)
 
 
-@lowers("CUSTOM:MaxUnpooling2D", "CUSTOM:LiteRtMaxUnpooling2D")
+@lowers("CUSTOM:MaxUnpooling2D", "CUSTOM:LiteRtMaxUnpooling2D", signature="F FI -> =")
 def max_unpool(call: Call) -> None:
     """MaxUnpooling2D: numbers put where a maximum was, zeros around them.
 
@@ -236,7 +236,7 @@ def _size(call: Call, options: Mapping[str, Any], key: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-@lowers("CUSTOM:Landmarks2TransformMatrix")
+@lowers("CUSTOM:Landmarks2TransformMatrix", signature="F -> =")
 def landmarks_to_matrix(call: Call) -> None:
     """Landmarks2TransformMatrix: the matrix [1, 4, 4] from a crop around some landmarks to the image.
 
@@ -325,7 +325,7 @@ def _matrix(call: Call, value: Value) -> tuple[Value, Value]:
     return part(0, 2, "linear"), part(3, LAST, "offset")
 
 
-@lowers("CUSTOM:TransformLandmarks")
+@lowers("CUSTOM:TransformLandmarks", signature="F F -> =")
 def transform_landmarks(call: Call) -> None:
     """TransformLandmarks: x and y of landmarks by a matrix; z, where there is one, stays.
 
@@ -355,7 +355,7 @@ def transform_landmarks(call: Call) -> None:
     call.reshape(moved, x.shape, call.slot())
 
 
-@lowers("CUSTOM:TransformTensorBilinear", "CUSTOM:TransformTensor")
+@lowers("CUSTOM:TransformTensorBilinear", "CUSTOM:TransformTensor", signature="F F -> =")
 def transform_tensor(call: Call) -> None:
     """TransformTensorBilinear: an image sampled where a matrix sends each pixel, zero where that is outside.
 

@@ -76,7 +76,7 @@ def _settings(call: Call) -> _Settings:
     return found
 
 
-@lowers("CUSTOM:PosenetDecoderOp")
+@lowers("CUSTOM:PosenetDecoderOp", signature=("PU PU PU -> P P P P", "PU PU PU PU -> P P P P P"))
 def posenet(call: Call) -> None:
     """PosenetDecoderOp: keypoints of poses [1, n, 17, 2], their scores, the scores of poses, how many there are, and
     perhaps a mask for each. Rows beyond that number are zero.

@@ -17,7 +17,7 @@ from layoutsolve.ir.graph import Dim, Shape, Value
 _SPLITS = "ROW_SPLITS"
 
 
-@lowers("CUSTOM:RaggedTensorToTensor", "CUSTOM:FlexRaggedTensorToTensor")
+@lowers("CUSTOM:RaggedTensorToTensor", "CUSTOM:FlexRaggedTensorToTensor", signature="I FZBS =1 I I* -> =1")
 def ragged_to_tensor(call: Call) -> None:
     """RaggedTensorToTensor: each partition says where rows begin in what comes next, the last one in the values."""
     flex = call.operator.name.endswith("FlexRaggedTensorToTensor")

@@ -66,7 +66,7 @@ def _padding(call: Call, options: dict[str, Any], rank: int) -> Call:
     return call.restated({"padding": ("SAME", "VALID").index(way)})
 
 
-@lowers("CUSTOM:FlexAvgPool", "CUSTOM:FlexAvgPool3D", "CUSTOM:FlexMaxPool", "CUSTOM:FlexMaxPool3D")
+@lowers("CUSTOM:FlexAvgPool", "CUSTOM:FlexAvgPool3D", "CUSTOM:FlexMaxPool", "CUSTOM:FlexMaxPool3D", signature="F -> =")
 def pool(call: Call) -> None:
     """AvgPool, MaxPool and those of three dimensions: padding does not count."""
     options, rank = attributes(call), 5 if _name(call).endswith("3D") else 4
@@ -78,7 +78,7 @@ def pool(call: Call) -> None:
     from_channels_first(call, call.write(op, [to_channels_first(call, x)], shape, first_slot(call), **stated))
 
 
-@lowers("CUSTOM:FlexMaxPoolWithArgmax")
+@lowers("CUSTOM:FlexMaxPoolWithArgmax", signature="F -> = I")
 def pool_with_places(call: Call) -> None:
     """MaxPoolWithArgmax: the places count elements of an image with the channels last, or of all images."""
     options = attributes(call)
@@ -110,7 +110,7 @@ def pool_with_places(call: Call) -> None:
     call.transpose(result, channels_last(4), slot, pattern=True)
 
 
-@lowers("CUSTOM:FlexExtractImagePatches")
+@lowers("CUSTOM:FlexExtractImagePatches", signature="FZ -> =")
 def patches(call: Call) -> None:
     """ExtractImagePatches: the pixels of each window, by rows, as channels of one pixel."""
     options = attributes(call)
@@ -145,7 +145,7 @@ def _windows(call: Call, x: Value, axis: int, geometry: tuple[int, int, int, int
     return call.reshaped(x, (*before, count, size, *after), "apart")
 
 
-@lowers("CUSTOM:FlexResizeBicubic")
+@lowers("CUSTOM:FlexResizeBicubic", signature="F I -> P")
 def resize_bicubic(call: Call) -> None:
     """ResizeBicubic: a product by the weights of rows, and one by those of columns, with the channels last.
 
@@ -194,27 +194,27 @@ def _cubic(call: Call, before: int, after: int, halves: bool, aligned: bool) -> 
     return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
 
 
-@lowers("CUSTOM:FlexBitwiseAnd", "CUSTOM:FlexBitwiseOr", "CUSTOM:FlexBitwiseXor")
+@lowers("CUSTOM:FlexBitwiseAnd", "CUSTOM:FlexBitwiseOr", "CUSTOM:FlexBitwiseXor", signature="Z = -> =")
 def bits(call: Call) -> None:
     """BitwiseAnd, BitwiseOr and BitwiseXor."""
     a, b = (_of(call, each, _INTEGERS) for each in call.inputs())
     call.write(_name(call), [a, b], broadcast([a.shape, b.shape], call.arithmetic), call.slot())
 
 
-@lowers("CUSTOM:FlexInvert")
+@lowers("CUSTOM:FlexInvert", signature="Z -> =")
 def invert(call: Call) -> None:
     """Invert: all bits are turned."""
     x = _of(call, call.input(0), _INTEGERS)
     call.write("BitwiseNot", [x], x.shape, call.slot())
 
 
-@lowers("CUSTOM:FlexLeftShift", "CUSTOM:FlexRightShift")
+@lowers("CUSTOM:FlexLeftShift", "CUSTOM:FlexRightShift", signature="Z = -> =")
 def shift(call: Call) -> None:
     """LeftShift and RightShift of at most 32 bits: the sign stays, and counts are kept within the width."""
     shift_clamped(call, left=_name(call).startswith("Left"))
 
 
-@lowers("CUSTOM:FlexMatrixDeterminant")
+@lowers("CUSTOM:FlexMatrixDeterminant", signature="F -> =")
 def determinant(call: Call) -> None:
     """MatrixDeterminant of the last two axes."""
     x = _of(call, call.input(0), _FLOATS)
@@ -223,7 +223,7 @@ def determinant(call: Call) -> None:
     call.write("Det", [x], x.shape[:-2], call.slot())
 
 
-@lowers("CUSTOM:FlexMatrixBandPart")
+@lowers("CUSTOM:FlexMatrixBandPart", signature="FZB I I -> =")
 def band(call: Call) -> None:
     """MatrixBandPart: so many diagonals below and above the main one, all of them where the number is negative."""
     x = _of(call, call.input(0), ("float32", "int64", "bool"))
@@ -238,7 +238,7 @@ def band(call: Call) -> None:
         call.write("Identity", [x], x.shape, call.slot())
 
 
-@lowers("CUSTOM:FlexEinsum")
+@lowers("CUSTOM:FlexEinsum", signature="FZ =* -> =")
 def einsum(call: Call) -> None:
     """Einsum, by the equation that ONNX's has as well."""
     equation, inputs = str(attributes(call).get("equation", "")).replace(" ", ""), call.inputs()
@@ -259,7 +259,7 @@ def einsum(call: Call) -> None:
     call.write("Einsum", inputs, tuple(sizes[letter] for letter in right), call.slot(), equation=equation)
 
 
-@lowers("CUSTOM:FlexRoll")
+@lowers("CUSTOM:FlexRoll", signature="FZB I I -> =")
 def roll(call: Call) -> None:
     """Roll along axes: the end of each comes before its beginning."""
     x = call.input(0)
@@ -275,7 +275,7 @@ def roll(call: Call) -> None:
     call.write("Identity", [x], x.shape, call.slot())
 
 
-@lowers("CUSTOM:FlexIsFinite")
+@lowers("CUSTOM:FlexIsFinite", signature="F -> B")
 def is_finite(call: Call) -> None:
     """IsFinite: neither infinite nor no number."""
     x = _of(call, call.input(0), _FLOATS)
@@ -287,7 +287,7 @@ def is_finite(call: Call) -> None:
     call.write("Not", [either], x.shape, call.slot())
 
 
-@lowers("CUSTOM:FlexDivNoNan", "CUSTOM:FlexMulNoNan", "CUSTOM:FlexXdivy", "CUSTOM:FlexXlogy")
+@lowers("CUSTOM:FlexDivNoNan", "CUSTOM:FlexMulNoNan", "CUSTOM:FlexXdivy", "CUSTOM:FlexXlogy", signature="F = -> =")
 def without_nan(call: Call) -> None:
     """Quotients and products that are 0 where one side is: the divisor of DivNoNan, the factor of MulNoNan, the first
     number of Xdivy and of Xlogy, which takes the logarithm of the second.
@@ -303,7 +303,7 @@ def without_nan(call: Call) -> None:
     call.write("Where", [empty, zero, result], shape, call.slot(), real="float32")
 
 
-@lowers("CUSTOM:FlexTruncateDiv", "CUSTOM:FlexTruncateMod")
+@lowers("CUSTOM:FlexTruncateDiv", "CUSTOM:FlexTruncateMod", signature="Z = -> =")
 def truncated(call: Call) -> None:
     """TruncateDiv and TruncateMod: quotients of integers rounded towards zero, and what they leave."""
     a, b = (_of(call, each, ("int32", "int64")) for each in call.inputs())

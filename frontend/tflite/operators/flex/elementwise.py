@@ -140,7 +140,8 @@ def builtin(call: Call) -> None:
     target(call.restated({**_CONSTANT_OPTIONS.get(name, {}), **options}, BUILTIN[name]))
 
 
-@lowers(*(f"CUSTOM:Flex{name}" for name in UNARY))
+@lowers(*(f"CUSTOM:Flex{name}" for name in UNARY if name.startswith("Is")), signature="F -> B")
+@lowers(*(f"CUSTOM:Flex{name}" for name in UNARY if not name.startswith("Is")), signature="F -> =")
 def unary(call: Call) -> None:
     """A Flex operator that ONNX has."""
     x, slot = call.input(0), call.slot()

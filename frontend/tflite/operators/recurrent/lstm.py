@@ -59,7 +59,22 @@ class Places:
 _FLOATS = Formats(dict.fromkeys(ORDER, Stored()))
 
 
-@lowers("UNIDIRECTIONAL_SEQUENCE_LSTM")
+_GATES = "P =2~ PN =2 =2 =2~ =2x3 =2~x3 P~ Px3 =2~ P~"
+"""What an LSTM of floats reads before its states: weights are of one type."""
+
+_SHORT_GATES = "E E~ Ex3 E~ Ex3 H~x3 W~x4 E~ W~"
+"""The same of integers."""
+
+_SEQUENCE = (
+    f"{_GATES} P P -> P",
+    f"{_GATES} P P P~x4 -> P",
+    f"{_SHORT_GATES} E H -> E",
+    f"{_SHORT_GATES} E H H~x4 -> E",
+)
+"""An LSTM with its states, and with normalisation."""
+
+
+@lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", signature=_SEQUENCE)
 def unidirectional(call: Call) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM."""
     x = ranked(call, call.input(0), 3)
@@ -67,7 +82,7 @@ def unidirectional(call: Call) -> None:
     _direction(walk, x, None, Places(1, 18, norms=20), call.slot())
 
 
-@lowers("BIDIRECTIONAL_SEQUENCE_LSTM")
+@lowers("BIDIRECTIONAL_SEQUENCE_LSTM", signature=f"{_GATES} =2~ =2x3 =2~ =2x3 =2~x3 P~ Px3 =2~ P~ Px4 P~ =2~x8 -> P P?")
 def bidirectional(call: Call) -> None:
     """BIDIRECTIONAL_SEQUENCE_LSTM; an auxiliary input without weights is what the way back reads."""
     x = real(call, ranked(call, call.input(0), 3))
@@ -81,7 +96,7 @@ def bidirectional(call: Call) -> None:
     merge(call, forward, backward)
 
 
-@lowers("LSTM")
+@lowers("LSTM", signature=(*_SEQUENCE, "Px5 -> Px4", "U U U W H -> U H U H"))
 def lstm(call: Call) -> None:
     """LSTM: one step, by the full kernel or by the basic one."""
     x = ranked(call, call.input(0), 2)

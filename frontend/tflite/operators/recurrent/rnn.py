@@ -23,21 +23,21 @@ from layoutsolve.frontend.tflite.operators.shared.common import ranked, static
 from layoutsolve.ir.graph import Array, Value
 
 
-@lowers("RNN")
+@lowers("RNN", signature="P PN =1 P P -> P")
 def rnn(call: Call) -> None:
     """RNN: one step."""
     x = ranked(call, call.input(0), 2)
     _direction(Walk.over(call, x), x, None, 1, call.slot())
 
 
-@lowers("UNIDIRECTIONAL_SEQUENCE_RNN")
+@lowers("UNIDIRECTIONAL_SEQUENCE_RNN", signature="P PN =1 P P -> P")
 def unidirectional(call: Call) -> None:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
     x = ranked(call, call.input(0), 3)
     _direction(Walk.over(call, x, time_major=bool(call.option("time_major"))), x, None, 1, call.slot())
 
 
-@lowers("BIDIRECTIONAL_SEQUENCE_RNN")
+@lowers("BIDIRECTIONAL_SEQUENCE_RNN", signature="P PN =1 P P =1 =1 P P P~ =1~ =1~ -> P P?")
 def bidirectional(call: Call) -> None:
     """BIDIRECTIONAL_SEQUENCE_RNN; an auxiliary input without weights is what the way back reads.
 

@@ -14,7 +14,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import ranked, static
 from layoutsolve.ir.graph import Array, Value
 
 
-@lowers("SVDF")
+@lowers("SVDF", signature=("P PN =1 P~ P -> P", "E E EH W~ EH -> E"))
 def svdf(call: Call) -> None:
     """SVDF: each filter remembers as many of its products with the input as it has weights in time.
 

@@ -19,7 +19,7 @@ _FLOOR = 1e-12
 """The least energy of which a logarithm is taken."""
 
 
-@lowers("CUSTOM:AudioSpectrogram")
+@lowers("CUSTOM:AudioSpectrogram", signature="P -> P")
 def audio_spectrogram(call: Call) -> None:
     """AudioSpectrogram: squared magnitudes, or their roots, of windows that are padded to a power of two."""
     x, slot, options = call.input(0), call.slot(), call.settings()
@@ -47,7 +47,7 @@ def audio_spectrogram(call: Call) -> None:
     call.write(reduction, [spectrum, call.vector([3], "parts")], shape, slot, keepdims=0)
 
 
-@lowers("CUSTOM:Mfcc")
+@lowers("CUSTOM:Mfcc", signature="P W -> P")
 def mfcc(call: Call) -> None:
     """Mfcc: the cosine transform of logarithms of magnitudes, weighted by triangles that are even on the mel scale."""
     x, slot, options = call.input(0), call.slot(), call.settings()

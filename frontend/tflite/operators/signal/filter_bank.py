@@ -24,7 +24,7 @@ _LOG = np.round((np.log2(1 + _SEGMENTS) - _SEGMENTS) * (1 << _LOG_BITS)).astype(
 """How far the logarithm to the base 2 is above a straight line, at 129 places between two powers of two."""
 
 
-@lowers("CUSTOM:SignalFilterBank")
+@lowers("CUSTOM:SignalFilterBank", signature="L H H H H H -> M")
 def filter_bank(call: Call) -> None:
     """SignalFilterBank: overlapping bands of a spectrum, each summed with its weights; modulo 2^64."""
     x = ranked(call, call.input(0), 1)
@@ -64,7 +64,7 @@ def _table(call: Call, position: int) -> Array:
     return value.data
 
 
-@lowers("CUSTOM:SignalFilterBankSquareRoot")
+@lowers("CUSTOM:SignalFilterBankSquareRoot", signature="M W -> L")
 def square_root(call: Call) -> None:
     """SignalFilterBankSquareRoot: the square root of 64 bits, rounded, shifted right.
 
@@ -102,7 +102,7 @@ def _unsigned(call: Call, x: Value, label: str) -> Value:
     return cast_to(call, x, "uint64", label)
 
 
-@lowers("CUSTOM:SignalFilterBankSpectralSubtraction")
+@lowers("CUSTOM:SignalFilterBankSpectralSubtraction", signature="L -> L L")
 def spectral_subtraction(call: Call) -> None:
     """SignalFilterBankSpectralSubtraction: an estimate of the noise, kept from run to run, is subtracted."""
     x, options = ranked(call, call.input(0), 1), call.settings()
@@ -133,7 +133,7 @@ def spectral_subtraction(call: Call) -> None:
     store(call, after, call.slot(1))
 
 
-@lowers("CUSTOM:SignalPCAN")
+@lowers("CUSTOM:SignalPCAN", signature="L L H -> L")
 def pcan(call: Call) -> None:
     """SignalPCAN: gain by the estimate of the noise, a piecewise quadratic function, then compression."""
     x, noise, bits = ranked(call, call.input(0), 1), ranked(call, call.input(1), 1), shift(call, "snr_shift")
@@ -170,7 +170,7 @@ def _gain(call: Call, x: Value, table: Array) -> Value:
     return apply(call, "Add", rise, first, "sum")
 
 
-@lowers("CUSTOM:SignalFilterBankLog")
+@lowers("CUSTOM:SignalFilterBankLog", signature="L -> H")
 def log(call: Call) -> None:
     """SignalFilterBankLog: the natural logarithm of numbers shifted left, scaled, at most 32767; 0 of 0."""
     x, options = ranked(call, call.input(0), 1), call.settings()

@@ -13,7 +13,7 @@ from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.ir.graph import Value
 
 
-@lowers("RFFT2D")
+@lowers("RFFT2D", signature="F I -> C")
 def rfft_2d(call: Call) -> None:
     """RFFT2D over the last two axes, cropped or padded with zeros to its length: of the width, then of the height."""
     x, lengths = call.input(0), call.integers(1, "length")
@@ -52,7 +52,7 @@ def _fitted(call: Call, x: Value, axis: int, length: int) -> Value:
     return x
 
 
-@lowers("REAL", "IMAG")
+@lowers("REAL", "IMAG", signature="C -> F")
 def part(call: Call) -> None:
     """REAL and IMAG of complex numbers."""
     x = call.complex_input(0)
@@ -61,7 +61,7 @@ def part(call: Call) -> None:
     call.reshape(cut, x.shape[:-1], call.slot())
 
 
-@lowers("COMPLEX_ABS")
+@lowers("COMPLEX_ABS", signature="C -> F")
 def complex_abs(call: Call) -> None:
     """COMPLEX_ABS: the root of the sum of squares of both parts."""
     x = call.complex_input(0)

@@ -34,7 +34,7 @@ def _joined(call: Call, x: Value, kept: int, label: str) -> Value:
     return whole
 
 
-@lowers("CUSTOM:SignalDelay")
+@lowers("CUSTOM:SignalDelay", signature="H -> =")
 def delay(call: Call) -> None:
     """SignalDelay: each row as it was some numbers ago."""
     x, count = call.input(0), integer(call, call.settings(), "delay_length")
@@ -47,7 +47,7 @@ def delay(call: Call) -> None:
     take(call, _joined(call, x, count, "delayed"), {last: Span(0, x.shape[last])}, call.slot())
 
 
-@lowers("CUSTOM:SignalFramer")
+@lowers("CUSTOM:SignalFramer", signature="H -> = B")
 def framer(call: Call) -> None:
     """SignalFramer: frames that overlap, one for each step of numbers; and whether all of them are complete.
 
@@ -75,7 +75,7 @@ def framer(call: Call) -> None:
     call.keep("missing", chosen(call, apply(call, "Greater", less, 0, "more", "bool"), less, 0, "missing"))
 
 
-@lowers("CUSTOM:SignalStacker")
+@lowers("CUSTOM:SignalStacker", signature="H -> = B")
 def stacker(call: Call) -> None:
     """SignalStacker: a frame with those around it, and whether it is complete; the first stands for those before it."""
     x, options = ranked(call, call.input(0), 1), call.settings()
@@ -110,7 +110,7 @@ def _stacked(call: Call, x: Value, first: Value, channels: int, others: int) -> 
     return whole
 
 
-@lowers("CUSTOM:SignalOverlapAdd")
+@lowers("CUSTOM:SignalOverlapAdd", signature="HP -> =")
 def overlap_add(call: Call) -> None:
     """SignalOverlapAdd: frames that overlap added up, integers saturated after each addition in order of time.
 

@@ -39,7 +39,7 @@ def shift(call: Call, key: str) -> int:
     return bits
 
 
-@lowers("CUSTOM:SignalWindow")
+@lowers("CUSTOM:SignalWindow", signature="H H -> =")
 def window(call: Call) -> None:
     """SignalWindow: frames one after the other times a window, shifted right and saturated."""
     x, weights, bits = call.input(0), ranked(call, call.input(1), 1), shift(call, "shift")
@@ -55,7 +55,7 @@ def window(call: Call) -> None:
     store(call, call.reshaped(clamped, x.shape, "unframed"), call.slot())
 
 
-@lowers("CUSTOM:SignalFftAutoScale")
+@lowers("CUSTOM:SignalFftAutoScale", signature="H -> = W")
 def auto_scale(call: Call) -> None:
     """SignalFftAutoScale: numbers shifted left as far as the largest of them allows, and by how many bits."""
     x = ranked(call, call.input(0), 1)
@@ -96,7 +96,7 @@ def _largest(call: Call, x: Value, length: int) -> Value:
     return extreme("ReduceMax", chosen(call, counted, magnitude, 0, "magnitudes"), "most")
 
 
-@lowers("CUSTOM:SignalRfft")
+@lowers("CUSTOM:SignalRfft", signature="HWP -> =")
 def rfft(call: Call) -> None:
     """SignalRfft: the spectrum of each row, padded with zeros to the length; its parts follow each other."""
     x, (length, rows) = call.input(0), _lengths(call)
@@ -127,7 +127,7 @@ def _spectrum(call: Call, x: Value, rows: int, fft: KissFft) -> Value:
     return _unfolded(call, ends, shift_right(call, doubled, 1, "halved"), rows, fft, ends=2)
 
 
-@lowers("CUSTOM:SignalIrfft")
+@lowers("CUSTOM:SignalIrfft", signature="HWP -> =")
 def irfft(call: Call) -> None:
     """SignalIrfft: the numbers of which each row, parts in turn, is the spectrum. Integers are divided on the way."""
     x, (length, rows) = call.input(0), _lengths(call)
@@ -218,7 +218,7 @@ def _stated(call: Call, shape: Shape) -> Shape:
     return shape
 
 
-@lowers("CUSTOM:SignalEnergy")
+@lowers("CUSTOM:SignalEnergy", signature="H -> L")
 def energy(call: Call) -> None:
     """SignalEnergy: the squares of complex numbers in a range of the spectrum. The others, not written, are 0."""
     x, options = ranked(call, call.input(0), 1), call.settings()

@@ -81,7 +81,21 @@ def unquantised(call: Call) -> None:
         raise GapError("it computes on quantised tensors", PLAIN)
 
 
-@lowers(*_SAME)
+@lowers("STABLEHLO_ABS", "STABLEHLO_NEGATE", signature="FZ -> =")
+@lowers("STABLEHLO_CONVERT", signature="FZB -> FZB")
+@lowers(
+    "STABLEHLO_COSINE",
+    "STABLEHLO_EXPONENTIAL",
+    "STABLEHLO_FLOOR",
+    "STABLEHLO_LOG",
+    "STABLEHLO_LOGISTIC",
+    "STABLEHLO_RSQRT",
+    "STABLEHLO_TANH",
+    signature="F -> =",
+)
+@lowers("STABLEHLO_DIVIDE", "STABLEHLO_POWER", "STABLEHLO_SUBTRACT", signature="FZ = -> =")
+@lowers("STABLEHLO_SELECT", signature="B FZB =1 -> =1")
+@lowers("STABLEHLO_WHILE", signature="FZBSCR* -> FZBSCR*")
 def same(call: Call) -> None:
     """Operators that TensorFlow Lite has under another name."""
     unquantised(call)
@@ -99,7 +113,7 @@ def alike(call: Call) -> tuple[Value, Value]:
     return a, b
 
 
-@lowers(*_ARITHMETIC)
+@lowers(*_ARITHMETIC, signature="FZB = -> =")
 def arithmetic(call: Call) -> None:
     """Binary operators; of truth values the sum is the disjunction."""
     a, b = alike(call)
@@ -133,7 +147,7 @@ def _extremum(call: Call, op: str, a: Value, b: Value, slot: Slot) -> Value:
     return _widened(call, op, a, b, slot)
 
 
-@lowers("STABLEHLO_AND", "STABLEHLO_OR")
+@lowers("STABLEHLO_AND", "STABLEHLO_OR", signature="FZB = -> =")
 def bits(call: Call) -> None:
     """The conjunction and disjunction of truth values, or of the bits of integers."""
     a, b = alike(call)
@@ -146,14 +160,14 @@ def bits(call: Call) -> None:
     write_stored(call, f"Bitwise{op}", [a, b], a.shape, call.slot(), a.dtype)
 
 
-@lowers("STABLEHLO_SHIFT_LEFT")
+@lowers("STABLEHLO_SHIFT_LEFT", signature="FZ = -> =")
 def shift(call: Call) -> None:
     """Bits moved to the left; those that leave are lost."""
     a, b = alike(call)
     shift_left(call, a, b, call.slot())
 
 
-@lowers("STABLEHLO_REMAINDER")
+@lowers("STABLEHLO_REMAINDER", signature="FZ = -> =")
 def remainder(call: Call) -> None:
     """The remainder with the sign of the dividend."""
     unquantised(call)
@@ -162,7 +176,7 @@ def remainder(call: Call) -> None:
     call.write("Mod", [a, b], a.shape, call.slot(), fmod=1)
 
 
-@lowers("STABLEHLO_CBRT")
+@lowers("STABLEHLO_CBRT", signature="F -> =")
 def cube_root(call: Call) -> None:
     """The cube root, with the sign of its operand."""
     unquantised(call)
@@ -175,7 +189,7 @@ def cube_root(call: Call) -> None:
     call.write("Mul", [root, sign], x.shape, call.slot())
 
 
-@lowers("STABLEHLO_CLAMP")
+@lowers("STABLEHLO_CLAMP", signature="FZ = = -> =")
 def clamp(call: Call) -> None:
     """The second operand between the first and the third, which may be scalars."""
     unquantised(call)
@@ -188,7 +202,7 @@ def clamp(call: Call) -> None:
     _extremum(call, "Min", raised, high, call.slot())
 
 
-@lowers("STABLEHLO_COMPARE")
+@lowers("STABLEHLO_COMPARE", signature="FZB = -> B")
 def compare(call: Call) -> None:
     """A comparison, by its direction."""
     unquantised(call)
@@ -207,7 +221,7 @@ def compare(call: Call) -> None:
 # -- views and movements -------------------------------------------------------------------------------------------
 
 
-@lowers("STABLEHLO_RESHAPE")
+@lowers("STABLEHLO_RESHAPE", signature="FZB -> =")
 def reshape(call: Call) -> None:
     """A reshape to what the output is declared as."""
     unquantised(call)
@@ -222,7 +236,7 @@ def declared(call: Call) -> tuple[int, ...]:
     return tensor.shape
 
 
-@lowers("STABLEHLO_TRANSPOSE")
+@lowers("STABLEHLO_TRANSPOSE", signature="FZB -> =")
 def transpose(call: Call) -> None:
     """A permutation of axes."""
     unquantised(call)
@@ -232,7 +246,7 @@ def transpose(call: Call) -> None:
     call.transpose(x, perm, call.slot())
 
 
-@lowers("STABLEHLO_SLICE")
+@lowers("STABLEHLO_SLICE", signature="FZB -> =")
 def slice_(call: Call) -> None:
     """A slice with steps."""
     unquantised(call)
@@ -248,7 +262,7 @@ def slice_(call: Call) -> None:
     take(call, x, spans, call.slot())
 
 
-@lowers("STABLEHLO_CONCATENATE")
+@lowers("STABLEHLO_CONCATENATE", signature="FZB =* -> =")
 def concatenate(call: Call) -> None:
     """A concatenation."""
     unquantised(call)
@@ -258,7 +272,7 @@ def concatenate(call: Call) -> None:
     join(call, parts, axis_of(call.option("dimension"), len(parts[0].shape)), call.slot())
 
 
-@lowers("STABLEHLO_BROADCAST_IN_DIM")
+@lowers("STABLEHLO_BROADCAST_IN_DIM", signature="FZB -> =")
 def broadcast_in_dim(call: Call) -> None:
     """Axes put where they are said to go, and everything repeated to the shape of the output."""
     unquantised(call)
@@ -279,7 +293,7 @@ def broadcast_in_dim(call: Call) -> None:
     call.write("Expand", [grown, call.vector(shape, "shape")], shape, call.slot())
 
 
-@lowers("STABLEHLO_IOTA")
+@lowers("STABLEHLO_IOTA", signature="-> FZ")
 def iota(call: Call) -> None:
     """Numbers that count along one axis."""
     unquantised(call)
@@ -303,7 +317,7 @@ def _scalars(call: Call, first: int, rank: int) -> Value:
     return parts[0] if rank == 1 else join(call, parts, 0, call.temporary("begin", "int64"))
 
 
-@lowers("STABLEHLO_DYNAMIC_SLICE")
+@lowers("STABLEHLO_DYNAMIC_SLICE", signature="FZB I* -> =")
 def dynamic_slice(call: Call) -> None:
     """A slice of known size from where scalars say; it begins where it still fits in."""
     unquantised(call)
@@ -321,7 +335,7 @@ def dynamic_slice(call: Call) -> None:
     call.write("Slice", [x, starts, ends, call.vector(axes, "axes")], counts, call.slot())
 
 
-@lowers("STABLEHLO_DYNAMIC_UPDATE_SLICE")
+@lowers("STABLEHLO_DYNAMIC_UPDATE_SLICE", signature="FZB = I* -> =")
 def dynamic_update_slice(call: Call) -> None:
     """A tensor of which a part is replaced, from where scalars say."""
     unquantised(call)
@@ -332,7 +346,7 @@ def dynamic_update_slice(call: Call) -> None:
     write_update(call, x, call.input(1), _scalars(call, 2, len(x.shape)), call.slot())
 
 
-@lowers("STABLEHLO_PAD")
+@lowers("STABLEHLO_PAD", signature="FZB = -> =")
 def pad(call: Call) -> None:
     """Fillers between the elements and around them; a negative padding cuts off what there is by then."""
     x, filler, slot = as_stored(call, call.input(0)), as_stored(call, call.input(1)), call.slot()
@@ -369,7 +383,7 @@ def padded(call: Call, x: Value, filler: Value, pads: tuple[Sequence[int], Seque
 # -- products ------------------------------------------------------------------------------------------------------
 
 
-@lowers("STABLEHLO_DOT_GENERAL")
+@lowers("STABLEHLO_DOT_GENERAL", signature="FZ FZ -> FZ")
 def dot_general(call: Call) -> None:
     """A product over some axes of both sides, for each index of others: a MatMul of matrices."""
     unquantised(call)
@@ -407,7 +421,7 @@ def _matrix(call: Call, x: Value, perm: tuple[int, ...], shape: Any) -> Value:
     return call.reshaped(turned, shape, "matrix")
 
 
-@lowers("STABLEHLO_CONVOLUTION")
+@lowers("STABLEHLO_CONVOLUTION", signature="FZ FZ -> FZ")
 def convolution(call: Call) -> None:
     """A convolution with its axes in any order."""
     unquantised(call)

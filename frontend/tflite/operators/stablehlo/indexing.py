@@ -48,7 +48,7 @@ def _body(call: Call, position: int) -> str:
     raise GapError("it reduces by a function of its own", _ONE_OPERATOR)
 
 
-@lowers("STABLEHLO_REDUCE_WINDOW")
+@lowers("STABLEHLO_REDUCE_WINDOW", signature="FZB = -> =")
 def reduce_window(call: Call) -> None:
     """A reduction over windows of what is padded, between its elements as well, by the number that it starts with."""
     x, start, slot = as_stored(call, call.input(0)), as_stored(call, call.input(1)), call.slot()
@@ -71,7 +71,7 @@ def reduce_window(call: Call) -> None:
     write_windows(call, whole, start, op, (windows, strides, dilations), slot)
 
 
-@lowers("STABLEHLO_REDUCE")
+@lowers("STABLEHLO_REDUCE", signature="FZB = -> =")
 def reduce(call: Call) -> None:
     """A reduction over axes, from a number on."""
     unquantised(call)
@@ -175,7 +175,7 @@ def _front(call: Call, x: Value, axes: Sequence[int], label: str) -> Value:
     return x if perm == tuple(range(len(perm))) else call.transposed(x, perm, label)
 
 
-@lowers("STABLEHLO_GATHER")
+@lowers("STABLEHLO_GATHER", signature="FZB I -> =")
 def gather(call: Call) -> None:
     """Parts of a tensor from where index vectors say; each begins where it still fits in."""
     x, slot = as_stored(call, call.input(0)), call.slot()
@@ -237,7 +237,7 @@ def _parts(call: Call, x: Value, vectors: Value, window: Window) -> Value:
     )
 
 
-@lowers("STABLEHLO_SCATTER")
+@lowers("STABLEHLO_SCATTER", signature="FZB I = -> =")
 def scatter(call: Call) -> None:
     """Parts put into a tensor, or combined with what is there, where index vectors say. What lies outside is lost."""
     x, updates, slot = as_stored(call, call.input(0)), as_stored(call, call.input(2)), call.slot()

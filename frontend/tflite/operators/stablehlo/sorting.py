@@ -70,7 +70,7 @@ class _Order:
     nan_last: bool
 
 
-@lowers("STABLEHLO_SORT")
+@lowers("STABLEHLO_SORT", signature="FZB FZB* -> FZB FZB*")
 def sort(call: Call) -> None:
     """Tensors sorted along an axis by the elements of one of them; equal ones stay in their order.
 
