@@ -4,6 +4,7 @@ apart results are.
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -94,6 +95,7 @@ def _serve(work: Callable[[], object], sender: Connection, memory: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    faulthandler.disable()  # it writes the stack of what dies to a stream of its own, where pytest has enabled it
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)

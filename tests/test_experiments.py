@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import runpy
@@ -15,6 +16,7 @@ from onnx import helper
 
 from experiments.compare.operatorwise import check_model
 from experiments.make.zoo import write
+from experiments.onnx_shared import FailedError, apart
 from tests.networks import Network, Quantised
 
 ROOT = Path(__file__).parent.parent
@@ -174,3 +176,12 @@ def test_every_operator_is_checked(kind: type[Network], channels: int) -> None:
     names = sorted(operator for operator, _ in {(check.operator, check.index) for check in checks})
     assert names == ["ADD", "CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D"]
     assert not any(check.reason for check in checks)
+
+
+def test_a_process_that_dies_apart_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nor is its stack written, as pytest has it done to a stream of its own: that it may die is what it is for."""
+    assert faulthandler.is_enabled()
+    assert not apart(faulthandler.is_enabled, 60)
+    with pytest.raises(FailedError, match="died"):
+        apart(os.abort, 60)
+    assert capfd.readouterr() == ("", "")

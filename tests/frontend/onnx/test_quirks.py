@@ -39,8 +39,8 @@ def agrees(source: ModelProto, given: Sequence[Feeds], error: float = 0) -> Mode
 
 
 def survives(source: ModelProto, given: Sequence[Feeds]) -> bool:
-    """Whether ONNX Runtime loads a source that it optimises, and lives: it ends the process over some that move what is
-    quantised, and moves QuantizeLinear without its type in others.
+    """Whether ONNX Runtime loads a source that it optimises, and lives: QDQPropagationTransformer ends the process over
+    a view of what is dequantised that branches alone read, and moves QuantizeLinear without its type in others.
     """
 
     def work() -> None:
