@@ -57,6 +57,7 @@ def test_what_litert_misreads_is_not_verified() -> None:
     assert reading.__doc__
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("kind", [Network, Quantised])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_faults_in_few_numbers(channels: int, kind: type[Network]) -> None:

@@ -28,6 +28,7 @@ def conversions(seed: int) -> list[tuple[str, Conversion]]:
     return [("", right), *itertools.islice(((name, each) for name, each in faults if each is not None), FEW)]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(4))
 def test_one_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tensors are too large to be compared unasked, outputs alone may pass what operators do not, never the other

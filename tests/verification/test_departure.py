@@ -81,6 +81,7 @@ ENDS = {"inputs": "nchw", "outputs": "nchw"}
 WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": "free"})
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(10))
 def test_a_fault_is_named(seed: int) -> None:
     """Without one nothing departs. A fault that is not found makes no difference to any output."""
