@@ -20,6 +20,7 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.ir.graph import Quant as Parameters
 from layoutsolve.solver.theory.motion import Motion, motion_of
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
+from tests import older
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model, fitted
 from tests.conformance.running import judge
@@ -601,6 +602,9 @@ def test_a_resize_behind_transposes(seed: int) -> None:
     while True:
         resampling = Resampling.random(random)
         plain, given = resampling.model(random)
+        cut = resampling.mode == "cubic" and "extrapolation_value" in resampling.attributes
+        if cut and older.ONNXRUNTIME < (1, 24):  # it ends the process over some
+            continue
         try:
             expected = OnnxRuntime(plain.SerializeToString(), level="none").run(given)
         except VerifyError:  # of those axes no kernel interpolates

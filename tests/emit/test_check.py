@@ -15,7 +15,8 @@ from layoutsolve.errors import ConversionError, LoweringError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.ir.graph import CONTROL, Graph, Node, Origin, Value
-from layoutsolve.verification.runtimes import OnnxRuntime
+from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from tests import older
 from tests.conformance import families
 
 REGISTRY = every_lowering()
@@ -26,7 +27,13 @@ TYPES = ("float32", "float16", "int8", "int32", "int64", "bool", "string")
 def sample() -> list[Graph]:
     """The reference graphs of some cases, one of every third operator."""
     found = {case.operator: case for case in families.every_case() if case.operator in REGISTRY}
-    graphs = (read(found[name].make().source) for name in sorted(found)[::3])
+    graphs = list[Graph]()
+    for name in sorted(found)[::3]:
+        try:
+            graphs.append(read(found[name].make().source))
+        except RefusedError as error:  # some are made of what LiteRT computes
+            if not older.excuse(error):
+                raise
     return [graph for graph in graphs if graph.nodes and not any(node.op in CONTROL for node in graph.nodes)]
 
 

@@ -11,6 +11,8 @@ import layoutsolve
 from experiments.compare.verdicts import FAULTS, broken
 from layoutsolve import Conversion
 from layoutsolve.verification import verify as verification
+from layoutsolve.verification.runtimes import RefusedError
+from tests import older
 from tests.random_models import network
 
 KINDS = ("float32", "int8", "uint8", "dynamic")
@@ -39,6 +41,8 @@ def test_one_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verification, "MOST_BYTES", 1 << 29)
         plain, thorough = (layoutsolve.verify(source, conversion, tensors=tensors) for tensors in (False, True))
         assert plain == thorough, name
+        if plain.verdict == "not verified" and (reason := older.excuse(RefusedError(plain.refusal))):
+            pytest.skip(reason)  # SQUARED_DIFFERENCE of five dimensions
         assert name or plain.verdict == "pass"
         monkeypatch.setattr(verification, "MOST_BYTES", -1)
         unseen = layoutsolve.verify(source, conversion)
