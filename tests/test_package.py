@@ -22,6 +22,12 @@ ROOT = Path(__file__).parent.parent
 STAGES = ("frontend", "solver", "emit")
 
 
+def test_no_file_is_a_link() -> None:
+    """Archives and Windows have no symbolic links: they become text files, and imports fail."""
+    rooms = ("layoutsolve", *STAGES, "tests", "experiments", "docs")
+    assert not [path for room in rooms for path in (ROOT / room).rglob("*") if path.is_symlink()]
+
+
 def test_wheel_is_complete(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT, source, symlinks=True, ignore=shutil.ignore_patterns(".venv", ".git", "build", "*.egg-info"))

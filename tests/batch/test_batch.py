@@ -24,8 +24,8 @@ from layoutsolve.batch.versions import versions
 from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ModelError, OptionError
 from tests.builder import Builder
+from tests.cli.test_streams import LISTENING, small, start
 from tests.random_models import network
-from tests.test_streams import LISTENING, small, start
 
 PROGRAM = [sys.executable, "-m", "layoutsolve"]
 NAMES = ("a.tflite", "sub/a.tflite", "sub/deep/b.tflite", "c d.tflite")

@@ -12,7 +12,7 @@ import layoutsolve
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
-from tests.test_random_models import WAYS, check
+from tests.models.test_random_models import WAYS, check
 
 EVERY_WAY = [{}, *WAYS]
 

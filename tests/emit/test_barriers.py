@@ -25,7 +25,7 @@ from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model, fitted
 from tests.conformance.running import judge
 from tests.graphs import GraphBuilder
-from tests.test_random_models import WAYS, check
+from tests.models.test_random_models import WAYS, check
 from tests.truth import HIGHEST_OPSET
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtimes.md"

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.make.figures import FIGURES
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", FIGURES)

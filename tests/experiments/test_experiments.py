@@ -19,7 +19,7 @@ from experiments.make.zoo import write
 from experiments.onnx_shared import FailedError, apart
 from tests.networks import Network, Quantised
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 MODELS = "{models}"
 """Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""

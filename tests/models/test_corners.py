@@ -10,7 +10,7 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.ir.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import fitted
-from tests.test_random_models import WAYS, check
+from tests.models.test_random_models import WAYS, check
 
 EVERY_WAY = [{}, *WAYS]
 

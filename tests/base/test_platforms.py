@@ -36,7 +36,7 @@ sys.exit(main(sys.argv[1:]))
 
 def without_posix(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """A run of the program whose console has the characters of Western Europe alone."""
-    environment = {"PYTHONIOENCODING": "cp1252", "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = {"PYTHONIOENCODING": "cp1252", "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", WITHOUT, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
 

@@ -24,10 +24,10 @@ from layoutsolve.proto.scopes import nodes_of
 from layoutsolve.solver.theory.operators_without_rule import UNRULED, WRITTEN
 from layoutsolve.solver.theory.rule import RULES
 from tests.builder import Builder
+from tests.cli.test_streams import small
 from tests.random_flow import random_flow
 from tests.random_models import network
 from tests.random_onnx import random_model
-from tests.test_streams import small
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,1 @@
+"""What knows of no model: processes, records, what systems lack."""

@@ -1,0 +1,1 @@
+"""Certificates, honest and forged."""

@@ -1,0 +1,1 @@
+"""The parts of one conversion, and the Python interface around it."""

@@ -1,0 +1,1 @@
+"""Every experiment runs, and finds what it is there to find."""

@@ -1,0 +1,1 @@
+"""What is listed of a model before it is converted."""

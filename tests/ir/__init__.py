@@ -1,0 +1,1 @@
+"""The graph, its budget, and what grows with it."""
