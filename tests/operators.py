@@ -179,8 +179,8 @@ def page(facts: Mapping[str, Facts]) -> str:
     lines = [
         "# Operators",
         "",
-        "Written by `make operators` from the conformance cases, which compare each operator with LiteRT's plain",
-        "kernels.",
+        "Supported operators, written by `make operators` from the conformance cases, which compare each operator with",
+        "LiteRT's built-in reference kernels.",
         "",
         f"* {len(plain_names)} built-in operators outside of StableHLO: {len(converted)} are converted, "
         f"{len(plain_names) - len(converted)} are not.",
@@ -214,10 +214,10 @@ def page(facts: Mapping[str, Facts]) -> str:
 
 def _legend() -> list[str]:
     return [
-        "*Types* are those of tensors that are computed and not quantised. *Quantised* are the stored types of those",
-        "that are; *weights* are constants beside them, *hybrid* are quantised constants beside float32. *Opset* is",
-        "the lowest that carries a case, from the least to the most demanding one. *Layouts* say what the solver may",
-        "do, by the strictest of the ONNX operators that an operator becomes:",
+        "*Types* are those of float and integer tensors that are computed. *Quantized* are the stored types of quantized",
+        "tensors; *weights* are constants beside them, *hybrid* are quantized constants beside float32 (dynamic range",
+        "quantization). *Opset* is the lowest that carries a case, from the least to the most demanding one. *Layouts*",
+        "are those that the solver may choose, by the strictest of the ONNX operators that an operator becomes:",
         "",
         *(f"* {name}: {text}." for name, text in reversed(CATEGORIES.items())),
         f"* {NO_LAYOUT}: nothing with two dimensions to arrange.",
@@ -225,7 +225,7 @@ def _legend() -> list[str]:
 
 
 def _table(names: Sequence[str], facts: Mapping[str, Facts]) -> list[str]:
-    lines = ["| operator | types | quantised | layouts | opset | cases |", "|---|---|---|---|---|---|"]
+    lines = ["| operator | types | quantized | layouts | opset | cases |", "|---|---|---|---|---|---|"]
     for name in names:
         each = facts[name]
         opsets = sorted(each.opsets)

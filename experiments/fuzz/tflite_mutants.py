@@ -29,7 +29,7 @@ import ortools.sat.python.cp_model  # noqa: F401  (a process has it before its m
 
 import layoutsolve
 from experiments.fuzz.compare import Verdict, compare, line
-from experiments.fuzz.known import cause_of, facts
+from experiments.fuzz.expected_failures import cause_of, facts
 from experiments.fuzz.mutation import mutant
 from layoutsolve.errors import ConversionError
 from layoutsolve.verification.runtimes import OnnxRuntime

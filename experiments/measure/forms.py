@@ -56,55 +56,55 @@ ONNX_RUNTIME, OPENVINO, WEB = RUNTIMES[0], RUNTIMES[3], "onnxruntime-web"
 
 LEVELS: Sequence[Level] = ("none", "all")
 
-_LINES = "{} by a constant for each of few channels, images channels-last, floats: the constant for whole lines"
+_LINES = "{} by a per-channel constant, narrow channels-last images, float: the constant repeated along lines"
 
 WHERE: Mapping[str, str] = {
-    "storage unsigned": "activations of 8 bits with a sign where kernels compute on them: stored without one",
-    "storage weights unsigned": "weights of 8 bits with a sign whose sums could saturate: stored without one",
-    "storage weights selected": "weights of 8 bits whose sums could saturate: with a sign, without one where they do",
-    "storage weights signed": "weights of 8 bits without a sign: stored with one",
+    "storage unsigned": "int8 activations where kernels compute on them: uint8 (S8 to U8)",
+    "storage weights unsigned": "int8 weights whose U8S8 sums could saturate: uint8",
+    "storage weights selected": "8-bit weights whose U8S8 sums could saturate: int8 with VNNI, uint8 without, selected",
+    "storage weights signed": "uint8 weights: int8",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
-    "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
-    "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
-    "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
-    "storage views": "Transpose, Reshape and MaxPool of bytes for kernels: of real numbers, behind DequantizeLinear",
-    "storage groups": "Conv by groups: several as one, of bytes of up to 32 channels, of floats of 16",
-    "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
-    "Conv sampled": "Conv of bytes by kernels of one pixel that strides: a MaxPool of one pixel does",
-    "AveragePool depthwise": "AveragePool of bytes, 8 channels and more, no padding: a convolution by ones",
-    "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
-    "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
+    "storage narrow": "such 8-bit images of fewer channels than half a block: whole blocks too",
+    "storage pixel": "narrow channels-first images, int8 weights: padded to four channels",
+    "storage real": "quantized results of a product that a LeakyRelu alone reads: rounded in float arithmetic",
+    "storage views": "Transpose, Reshape and MaxPool before int8 kernels: behind DequantizeLinear, in float",
+    "storage groups": "grouped Conv: several groups merged, int8 up to 32 channels, float 16",
+    "LeakyRelu sum": "int8 LeakyRelu of images: an integer Clip, and an Add of it and the input",
+    "Conv sampled": "strided 1x1 int8 Conv: a MaxPool of one pixel strides",
+    "AveragePool depthwise": "int8 AveragePool, 8 channels and more, no padding: a depthwise convolution by ones",
+    "Max clip": "Max with a scalar, behind a float convolution or pool: Clip",
+    "Min clip": "Min with a scalar, behind a float convolution or pool: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
     **{
-        f"{name} folded": f"{name} with one number, behind a convolution of floats: the number for each channel"
+        f"{name} folded": f"{name} with a scalar, behind a float convolution: a per-channel constant"
         for name in ("Add", "Mul")
     },
-    "Mul depthwise": "Mul by a constant for each channel, blocks of channels of floats: a convolution of one pixel",
-    "Pad pointwise": "Pad that adds channels, blocks of channels of floats: a convolution of one pixel",
-    "PRelu normalization": "PRelu of images channels-first, floats: Relu, two BatchNormalizations, Relu and Add",
-    "PRelu depthwise": "the same, a convolution of one pixel as the first of them",
-    "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
-    "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
-    "ReduceMean pixels": "ReduceMean of all pixels of bytes behind a convolution: GlobalAveragePool",
+    "Mul depthwise": "Mul by a per-channel constant, blocks of float channels: a 1x1 depthwise convolution",
+    "Pad pointwise": "Pad that adds channels, blocks of float channels: a 1x1 convolution",
+    "PRelu normalization": "PRelu of images channels-first, float: Relu, two BatchNormalizations, Relu and Add",
+    "PRelu depthwise": "the same, a 1x1 convolution as the first of them",
+    "PRelu limits": "PRelu, float: `Relu(x) + slope * Min(x, 0)`",
+    "ReduceMean pool": "ReduceMean of all pixels, blocks of float channels: GlobalAveragePool",
+    "ReduceMean pixels": "int8 ReduceMean of all pixels behind a convolution: GlobalAveragePool",
     "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
-    "ort-cpu Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
-    "ort-cpu ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
-    "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
-    "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
-    "pass affine": "three and more sums and products with constants in a row, floats: a product and a sum",
+    "ort-cpu Conv": "narrow int8 Conv, with `--objective min-latency`: space-to-depth packing",
+    "ort-cpu ConvTranspose": "int8 ConvTranspose, with `--objective min-latency`: sub-pixel decomposition into a Conv",
+    "com.microsoft MatMul": "MatMul of a transposed operand, float: FusedMatMul",
+    "dynamic": "large hybrid fully-connected layers, with `--dynamic integer`: in integers",
+    "pass affine": "three and more sums and products with constants in a row, float: a product and a sum",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
-    "pass pad_absorption": "Pad that only convolutions and pools read: padding of theirs",
-    "pass dilations": "SPACE_TO_BATCH_ND around a convolution: dilations of its own",
-    "pass hard_activations": "hard sigmoids and swishes that are written out, floats: HardSigmoid, HardSwish",
-    "pass layer_norm": "normalisation that is written out: LayerNormalization",
-    "pass recurrent": "loops over the cells of recurrent networks, floats: GRU, LSTM, RNN",
-    "pass upsampling": "pixels that views repeat: Resize",
-    "floats Conv": "Conv of bytes, few channels of many pixels or small groups: in floats",
-    "floats AveragePool": "AveragePool of bytes that is no convolution and not of whole images: in floats",
-    "floats Softmax": "Softmax of bytes, rows of 16 and more: in floats",
-    "floats pieces": "Add and Mul of bytes, less than 32 numbers at once: in floats",
+    "pass pad_absorption": "Pad that only convolutions and pools read: their own padding",
+    "pass dilations": "SPACE_TO_BATCH_ND around a convolution: its own dilations",
+    "pass hard_activations": "decomposed hard sigmoids and swishes, float: HardSigmoid, HardSwish",
+    "pass layer_norm": "decomposed layer normalization: LayerNormalization",
+    "pass recurrent": "loops over recurrent cells, float: GRU, LSTM, RNN",
+    "pass upsampling": "pixels repeated by views: Resize",
+    "floats Conv": "int8 Conv, few channels of many pixels or small groups: in float",
+    "floats AveragePool": "int8 AveragePool that is no convolution and not of whole images: in float",
+    "floats Softmax": "int8 Softmax, rows of 16 and more: in float",
+    "floats pieces": "int8 Add and Mul, broadcast with contiguous runs of less than 32 elements: in float",
 }
-"""Of each form what it is written in place of, and what is written."""
+"""Of each form what it replaces, and what is written."""
 
 PASSES = (
     "affine.folded",
@@ -124,7 +124,7 @@ FLOATS: Mapping[str, Sequence[str]] = {
     "floats Softmax": ("of_rows",),
     "floats pieces": ("of_pieces",),
 }
-"""What is written in floats since kernels on bytes take longer, and by which functions it is known."""
+"""Operators that compute in float since their int8 kernels are slower, and the functions that recognise them."""
 
 KINDS: Mapping[tuple[str, str], Sequence[str]] = {
     ("ort-cpu", "Conv"): ("grouped", "grouped uneven"),
@@ -305,7 +305,7 @@ def _apart(first: Array, second: Array) -> float:
 
 def table(found: Sequence[Worth], runtimes: Sequence[str]) -> Iterator[str]:
     """A row for each form."""
-    heads = ("form", "what is written", "asked for by", "models", *runtimes, "off, none", "off, all")
+    heads = ("form", "what is written", "used by", "models", *runtimes, "off, none", "off, all")
     yield f"| {' | '.join(heads)} |"
     yield f"|---|---|---|--:|{'--:|' * (len(runtimes) + len(LEVELS))}"
     for form in forms():
@@ -345,11 +345,11 @@ def page(lines: Sequence[str], count: int, runtimes: Sequence[str], threads: int
 
 _PAGE = """# Forms
 
-What operators are written as in place of themselves, and what that is worth: the time with a form by that without it,
-in the geometric mean over the models that it changes (from the least to the most). It is left out of the first target
-that asks for it. The last two columns are how far outputs are from those without it, by their largest number, at the
-levels none and all of ONNX Runtime's optimiser; bytes differ there by rounding, which adds up along a network. `-` is
-what was not met. [`runtimes.md`](runtimes.md) tells more.
+Operator rewrites per target, and their speed-up: the time with a form by the time without it, in the geometric mean
+over the models that it changes (minimum to maximum). It is left out of the first target that uses it. The last two
+columns are the largest error of outputs against those without it, relative to their largest element, at the levels none
+and all of ONNX Runtime's graph optimizations; quantized outputs differ there by rounding, which accumulates along a
+network. `-` was not measured. [`runtimes.md`](runtimes.md#operator-rewrites) describes the forms.
 
 `{}` has measured {} models, small networks among them, on {}, {}.
 

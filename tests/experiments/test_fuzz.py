@@ -14,7 +14,7 @@ import pytest
 
 import layoutsolve
 from experiments.fuzz import compare, tflite_mutants
-from experiments.fuzz.known import KNOWN, Known
+from experiments.fuzz.expected_failures import KNOWN, Known
 from experiments.fuzz.mutation import MUTATIONS, Mutant, mutant
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.reader import parse

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 REFUSED: Mapping[str, tuple[str, str]] = {
     "CONCAT_EMBEDDINGS": (
-        "LiteRT has no kernel for it, which alone could say what it computes",
+        "LiteRT has no kernel for it, the only reference for its results",
         "use EMBEDDING_LOOKUP and CONCATENATION in the source model",
     ),
     "CUSTOM": ("it is no operator without the code that names it", "state the code of the custom operator"),
