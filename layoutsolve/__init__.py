@@ -15,7 +15,7 @@ has them within it.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from layoutsolve.api import Comparison, Conversion, associated_files, compare, convert, verify
+    from layoutsolve.api import Comparison, Conversion, associated_files, compare, convert, optimize, verify
     from layoutsolve.certification.certificate import Certificate
     from layoutsolve.certification.certify import certify, check_certificate
     from layoutsolve.certification.checker import Recheck
@@ -90,6 +90,7 @@ __all__ = [
     "convert",
     "convert_by",
     "convert_layout",
+    "optimize",
     "plan",
     "provenance",
     "register",
@@ -98,7 +99,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": ("Comparison", "Conversion", "associated_files", "compare", "convert", "verify"),
+    "api": ("Comparison", "Conversion", "associated_files", "compare", "convert", "optimize", "verify"),
     "certification.certificate": ("Certificate",),
     "certification.certify": ("certify", "check_certificate"),
     "certification.checker": ("Recheck",),

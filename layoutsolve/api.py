@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from layoutsolve.base import gc_pause
 from layoutsolve.base.wording import counted, printable
@@ -24,7 +25,7 @@ from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.io.files import Output, is_special, scratch, written
-from layoutsolve.io.source import Content, Mapped, Source, load, unchanged
+from layoutsolve.io.source import Content, Mapped, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
@@ -297,7 +298,8 @@ def convert(
 ) -> Conversion:
     """Convert a model of TensorFlow Lite, or give one in ONNX the fewest Transposes: it never gets more of them.
 
-    :param source: its path, or its bytes (any buffer that holds them).
+    :param source: its path, its bytes (any buffer that holds them), or a model in memory: an ``onnx.ModelProto`` or an
+        ``onnx_ir.Model``.
     :param objective: what is minimised: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
     :param strategy: how: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
     :param layouts: by names of tensors a pair of strings, the order of dimensions in the source model and the wanted
@@ -367,6 +369,34 @@ def convert(
         return _no_worse_but_for_ends(found, converted)
     before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
     return _no_worse(content, found, converted, before)
+
+
+Model = TypeVar("Model", bound="bytes | OnnxModel")
+
+
+def optimize(model: Model, **options: object) -> Model:
+    """Give an ONNX model in memory the fewest Transposes, as a new model of the same kind.
+
+    It stands between an exporter and whatever takes a model next. :func:`convert` tells more, and takes and writes
+    files.
+
+    :param model: an ``onnx.ModelProto``, an ``onnx_ir.Model``, or the bytes of a model.
+    :param options: those of :func:`convert`.
+    :raises TypeError: for a model or an argument of another type.
+    :raises ConversionError: for everything else that is wrong, also for a model whose constants do not fit into one
+        message of two gigabytes: :func:`convert` and :meth:`Conversion.save` write these to a file.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        raise TypeError("model is a path, and files are left alone here: use convert(...).save(...)")
+    found = convert(model, **cast("dict[str, Any]", options))
+    if found.external is not None:
+        raise OutputError("the constants do not fit into one message: use convert(...).save(...), which writes a file")
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return found.content("model.onnx")  # type: ignore[return-value]
+    proto: Any = type(found.model)
+    if isinstance(model, proto):
+        return found.model
+    return import_module("onnx_ir").from_proto(found.model)  # type: ignore[no-any-return]
 
 
 def _no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:

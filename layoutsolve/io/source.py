@@ -8,9 +8,10 @@ import stat
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from layoutsolve.base.digest import Buffer, digest
 from layoutsolve.base.fast_dataclasses import dataclass
@@ -160,8 +161,16 @@ class Content:
         return digest(self.data)
 
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content
-"""A path, or the content of a file. What was loaded once can be given again."""
+class OnnxModel(Protocol):
+    """What ``onnx.ModelProto`` and ``onnx_ir.Model`` have in common."""
+
+    ir_version: int
+
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content | OnnxModel
+"""A path, the content of a file, or a model in memory: ``onnx.ModelProto`` or ``onnx_ir.Model``. What was loaded once
+can be given again.
+"""
 
 
 def load(source: Source, argument: str = "source") -> Content:
@@ -177,13 +186,29 @@ def load(source: Source, argument: str = "source") -> Content:
     if hasattr(source, "read") and not isinstance(source, mmap.mmap):
         raise TypeError(f"{argument} is an open file: give its path, or what its read() returns")
     try:
-        view = memoryview(source)
+        view = memoryview(_serialized(source, argument))
     except TypeError as error:
         kind = f"{type(source).__name__} {brief(source)}"
-        raise TypeError(f"{argument} must be a path, or the bytes of a model, not {kind}") from error
+        raise TypeError(f"{argument} must be a path, the bytes of a model, or an ONNX model, not {kind}") from error
     if view.nbytes == 0:
         raise ModelError(f"{argument} is empty: give a model")
     return Content(view.cast("B") if view.readonly and view.c_contiguous else view.tobytes())
+
+
+def _serialized(source: object, argument: str) -> Any:
+    """The bytes of a model in memory; anything else is given back."""
+    whole = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
+    if whole == "onnx_ir.Model":
+        source = import_module("onnx_ir").to_proto(source)
+        whole = "onnx.ModelProto"
+    if whole != "onnx.ModelProto":
+        return source
+    try:
+        return source.SerializeToString()  # type: ignore[attr-defined]
+    except ValueError as error:  # of protobuf, beyond two gigabytes
+        raise ModelError(
+            f"{argument} does not fit into one message: save it with external data, and give its path"
+        ) from error
 
 
 def _read(path: str) -> Content:

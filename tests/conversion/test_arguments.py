@@ -163,7 +163,7 @@ def test_no_sources(source: Any) -> None:
     conversion = layoutsolve.convert(model())
     certificate = layoutsolve.certify(model(), conversion)
     for function in (layoutsolve.convert, layoutsolve.compare):
-        with pytest.raises(TypeError, match="source must be a path, or the bytes of a model"):
+        with pytest.raises(TypeError, match="source must be a path, the bytes of a model, or an ONNX model"):
             function(source)
     for call in (layoutsolve.verify, layoutsolve.certify):
         with pytest.raises(TypeError, match="source must be"):

@@ -1,0 +1,1 @@
+"""layoutsolve within other tools: a module each, which imports that tool."""
