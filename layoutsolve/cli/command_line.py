@@ -135,6 +135,18 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
+def _diff(options: argparse.Namespace) -> int:
+    """Compare two models."""
+    from layoutsolve.conversion.stages import Stages
+
+    with Stages()("diff"):
+        from layoutsolve.measurement.difference import difference
+
+        found = difference(options.first, options.second)
+    console.tell(found.as_json() if options.json else found.as_text(), [])
+    return 0
+
+
 @gc_pause.resumed()
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure what this machine is good at, and write it as a target."""
@@ -183,6 +195,7 @@ Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argpars
 COMMANDS: Mapping[str, Command] = {
     "bench": (parser.parse_bench, _bench),
     "calibrate": (parser.parse_calibrate, _calibrate),
+    "diff": (parser.parse_diff, _diff),
     "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
     "target": (parser.parse_target, _target_told),

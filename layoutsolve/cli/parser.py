@@ -126,6 +126,23 @@ def _info_parser() -> Parser:
     return parser
 
 
+def parse_diff(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve diff``. Raises :class:`OptionError` where they cannot be understood."""
+    return _diff_parser().options(arguments)
+
+
+def _diff_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve diff",
+        description="What two models have of Transposes, Reshapes, operators and bytes, and where they differ.",
+    )
+    parser.add_argument("first", metavar="A", help="a model, ONNX or TensorFlow Lite")
+    parser.add_argument("second", metavar="B", help="another one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
 def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve target``. Raises :class:`OptionError` where they cannot be understood."""
     return _target_parser().options(arguments)
@@ -200,6 +217,7 @@ def completed(command: str) -> argparse.ArgumentParser:
     commands = {
         "bench": _bench_parser,
         "calibrate": _calibrate_parser,
+        "diff": _diff_parser,
         "info": _info_parser,
         "ops": _ops_parser,
         "target": _target_parser,
@@ -241,8 +259,8 @@ def _parser() -> Parser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
-        " model was made), bench (how long models take), target (what a --target says), calibrate (one for this"
-        " machine).",
+        " model was made), diff (what two models differ in), bench (how long models take), target (what a --target"
+        " says), calibrate (one for this machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=Help, help="show what is used most, and end")
