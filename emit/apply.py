@@ -277,7 +277,7 @@ class _Applier:
         for name, layout in readings.items():
             if name not in self.values:
                 free.setdefault(layout, name)
-        for source, target in deliver(written, self.assignment.read(variable), rigid):
+        for source, target in deliver(written, frozenset(self.assignment.read(variable)), rigid):
             known = free.get(target)
             name = self.reserved.get((variable, target), "")
             if not name:

@@ -32,7 +32,7 @@ from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Bounda
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
 from layoutsolve.solver.statement.boundary import Ends
-from layoutsolve.solver.statement.objective import ranked, without_groupings
+from layoutsolve.solver.statement.objective import coarse_tiers, ranked, without_groupings
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
@@ -246,7 +246,8 @@ class Conversion:
             if asked == "assignment":
                 return printing.assignment_text(self.assignment)
             statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
-            return printing.problem_text(statement.graph, statement.first(Limit()), statement.rules)
+            problem = statement.layouts if coarse_tiers(statement.goal.tiers) is None else statement.orders
+            return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
 
     def profile(self) -> Profile:
         """Where the time of a run goes in ONNX Runtime on one thread, which is measured on smooth data.

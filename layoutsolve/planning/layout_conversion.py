@@ -133,7 +133,7 @@ def _called(graph: Graph, callback: Callback) -> Iterator[Line]:
         field = f"callback of '{_name(node)}'"
         texts = _asked(field, callback, LayoutCall(operator, _name(node), rule.letters, shapes, dtype, own))
         if texts is not None:
-            match = Match(names=(escape(node.outputs[0]),))
+            match = Match(name=(escape(node.outputs[0]),))
             yield from _lines(field, operator, texts, match)
             yield Line((operator,), policy="any", match=match)  # so that nothing else is about it
 

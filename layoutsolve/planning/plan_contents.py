@@ -232,7 +232,7 @@ class _Stating:
         readers: dict[Layout, list[int]] = {}
         for reader, port in self.problem.readers[number]:
             readers.setdefault(self.assignment.row(reader).layouts[port], []).append(reader)
-        for source, target in deliver(written, self.assignment.read(number), variable.rigid):
+        for source, target in deliver(written, frozenset(self.assignment.read(number)), variable.rigid):
             steps = move(source, target, variable.rigid)
             logical, letters = variable.readings[name], self.letters[name]
             yield {

@@ -66,9 +66,9 @@ def _row(line: Line) -> tuple[str, str, str, str, str]:
 
 def _match(match: Match) -> str:
     said = []
-    if match.kernels:
-        said.append("kernel " + " or ".join("x".join(map(str, each)) for each in match.kernels))
-    for name, values in (("", match.dtypes), ("called ", match.names)):
+    if match.kernel:
+        said.append("kernel " + " or ".join("x".join(map(str, each)) for each in match.kernel))
+    for name, values in (("", match.dtype), ("called ", match.name)):
         if values:
             said.append(name + " or ".join(values))
     for name, flag in (("depthwise", match.depthwise), ("in groups", match.grouped)):

@@ -106,7 +106,7 @@ class _Explainer:
                 variable = operator.ports[port]
                 written = self.assignment.row(number).layouts[port]
                 rigid = self.problem.variables[variable].rigid
-                for source, target in deliver(written, self.assignment.read(variable), rigid):
+                for source, target in deliver(written, frozenset(self.assignment.read(variable)), rigid):
                     unjudged += self._moved(variable, source, target)
         moved = [found.sides for found in unjudged if found.explained.operator == "Transpose" and found.sides]
         trials = Trials(self.graph, self.boundary, self.assignment, limit)

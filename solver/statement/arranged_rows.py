@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, islice, pairwise, product
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.network import Relation
 from layoutsolve.solver.theory.layout import Group, Layout
 from layoutsolve.solver.theory.relation import Arranged, Port, cut, parted
 from layoutsolve.solver.theory.row import FREE, Arrangement, Price, Row, Slot
@@ -15,19 +17,15 @@ COMBINED = 3
 
 
 class Arrangements:
-    """The rows of an :class:`Arranged` relation. ``weigh`` prices a row by itself, None if it cannot be run."""
+    """The rows of one of the forms of a relation, by its number, which is an :class:`Arranged` one."""
 
-    def __init__(
-        self,
-        ports: tuple[Port, ...],
-        form: Arranged,
-        outputs: int,
-        limit: Limit,
-        weigh: Callable[[Row], Price | None] | None = None,
-    ) -> None:
-        self.ports, self.form, self.limit, self.weigh = ports, form, limit, weigh
-        self.outputs = range(len(ports) - outputs, len(ports))
-        self._broadcast = [port for port in range(len(ports) - outputs) if port not in form.pinned]
+    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
+        form = relation.forms[number]
+        assert isinstance(form, Arranged)
+        self.ports = ports = relation.own.get(number, relation.ports)
+        self.form, self.number, self.limit, self.weigh = form, number, limit, relation.weigh
+        self.outputs = range(len(ports) - relation.outputs, len(ports))
+        self._broadcast = [port for port in range(len(ports) - relation.outputs) if port not in form.pinned]
         self._frame = frame = ports[form.frame]
         moving = [port for number, port in enumerate(ports) if number not in form.pinned]
         self.slots = frozenset(slot for port in moving for slot in port.atoms)
@@ -38,10 +36,9 @@ class Arrangements:
         wholes = (self._whole(next(port.readings(port.logical)), False, port) for port in read)
         self.logical = self._legal(tuple(chain.from_iterable(wholes)))
         self._stored = [
-            _Stored(port, form.dropped if number in self.outputs else form.gained, form)
+            _Stored(port, form, frame, number in self.outputs, number in form.complete)
             for number, port in enumerate(ports)
         ]
-        self._short = [self._may_be_short(number) for number in range(len(ports))]
         self.full: dict[Arrangement, None] = {}
         self.partial: dict[Arrangement, dict[Slot, None]] = {}
 
@@ -84,7 +81,8 @@ class Arrangements:
                 self.limit.spend()
                 self.full[found] = None
                 yield from self.rows(found)
-                waiting.append(chain(self._cheaper(found), self._merges(found)))
+                merges = partial(self._combined, found)
+                waiting.append(chain(self._cheaper(found), map(merges, list(self.partial.values()))))
 
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
         """An arrangement with the labels that count for the price innermost, or one dimension, where that costs less.
@@ -128,10 +126,6 @@ class Arrangements:
         self.limit.spend(len(self.ports))
         row = next(self.rows(arrangement), None)
         return None if row is None or self.weigh is None else self.weigh(row)
-
-    def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
-        for wanted in list(self.partial.values()):
-            yield self._combined(full, wanted)
 
     def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
         if partial in self.partial:
@@ -192,33 +186,30 @@ class Arrangements:
                 rank = max((len(layouts[number]) for number in self._broadcast), default=0)
                 if rank != len(arrangement):
                     continue
-            yield Row(layouts, arrangement=arrangement, price=self.form.price)
+            yield Row(layouts, self.number, arrangement, self.form.price)
 
     def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
         port = self.ports[number]
         if number in self.form.pinned:
             return [self.form.pin(number, port.logical)]
         layout = tuple(chain.from_iterable(map(self._stored[number].__getitem__, arrangement)))
-        short = stripped(layout) if self._short[number] else layout
+        short = stripped(layout) if self._stored[number].short else layout
         if short == layout or (port.constant and _apart(layout, arrangement)):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
-    def _may_be_short(self, number: int) -> bool:
-        """Whether a port may leave out leading dimensions of size 1."""
-        if not self.form.broadcast or number in self.outputs or number in self.form.complete:
-            return False
-        port, frame = self.ports[number], self.ports[self.form.frame]
-        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
-        return port.constant or lower
-
 
 class _Stored(dict[tuple[Slot, ...], tuple[Group, ...]]):
-    """The stored dimensions that groups of slots are at a port: arrangements are many, and groups few."""
+    """The stored dimensions that groups of slots are at a port: arrangements are many, and groups few. A ``short`` port
+    may leave out leading dimensions of size 1.
+    """
 
-    def __init__(self, port: Port, dropped: frozenset[str], form: Arranged) -> None:
+    def __init__(self, port: Port, form: Arranged, frame: Port, output: bool, complete: bool) -> None:
         super().__init__()
-        self.port, self.dropped, self.spread, self.apart = port, dropped, form.spread, form.apart
+        self.port, self.spread, self.apart = port, form.spread, form.apart
+        self.dropped = form.dropped if output else form.gained
+        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
+        self.short = form.broadcast and not output and not complete and (port.constant or lower)
 
     def __missing__(self, group: tuple[Slot, ...]) -> tuple[Group, ...]:
         return self.setdefault(group, tuple(self._found(group)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import takewhile
@@ -14,7 +14,7 @@ from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price_of_variable
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule, operator_name
@@ -83,9 +83,7 @@ class Tier:
         return _AMONG.get(self.names, "among candidates")
 
     def __str__(self) -> str:
-        known = self.status
-        if self.status == "conditional":
-            known = self.among
+        known = self.among if self.status == "conditional" else self.status
         if self.status != "optimal" and self.bound:
             known += f", at least {self.bound}"
         return f"{' + '.join(self.names)} {self.value} ({known})"
@@ -105,8 +103,8 @@ class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``rules`` says how its nodes are
-    written, by number. Assignments are compared without the two: all else is plain data.
+    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``stated`` says how its nodes are
+    written, by number, if that is known. Assignments are compared without the two: all else is plain data.
     ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
     their bounds; ``completed`` says that what orders alone do not decide (:func:`coarse_tiers`) was minimised too.
     ``components`` counts the independent parts the problem fell into, ``branched`` the Boolean variables
@@ -121,7 +119,7 @@ class Assignment:
     """
 
     graph: Graph = field(compare=False, repr=False)
-    rules: Mapping[int, Rule] = field(compare=False, repr=False)
+    stated: Mapping[int, Rule] | None = field(compare=False, repr=False)
     problem: LayoutProblem
     rows: tuple[int, ...]
     price: Price
@@ -140,25 +138,28 @@ class Assignment:
     marked: Assignment | None = field(default=None, compare=False, repr=False)
     relative: Mapping[str, int] | None = None
 
-    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Assignment], tuple[dict[str, Any]]]:
-        """All but the rules, which are functions: :mod:`layoutsolve.solver.statement.backends` finds them again."""
-        from layoutsolve.solver.statement.backends import restored
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the rules, which are functions."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"stated": None}
 
-        return restored, ({each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"},)
+    @cached_property
+    def rules(self) -> Mapping[int, Rule]:
+        """How the nodes of the graph are written, by number; found again where something asks for it: few do."""
+        from layoutsolve.solver.statement.backends import rules_of
+
+        return rules_of(self) if self.stated is None else self.stated
 
     def __repr__(self) -> str:
-        operators, variables = (
-            counted(len(each), noun)
-            for each, noun in ((self.problem.operators, "operator"), (self.problem.variables, "variable"))
-        )
-        size = f"{operators}, {variables}"
-        return f"<Assignment by {self.strategy}: {size}; {', '.join(map(str, self.tiers))}>"
+        variables = counted(len(self.problem.variables), "variable")
+        return f"<Assignment by {self.strategy}: {self._size}, {variables}; {', '.join(map(str, self.tiers))}>"
+
+    @property
+    def _size(self) -> str:
+        return counted(len(self.problem.operators), "operator")
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.as_table(
-            f"{self.graph.name}: {counted(len(self.problem.operators), 'operator')}, by {self.strategy}"
-        )
+        return self.as_table(f"{self.graph.name}: {self._size}, by {self.strategy}")
 
     def as_table(self, title: str, notes: Iterable[str] = ()) -> str:
         """The tiers as a table of HTML."""
@@ -201,9 +202,7 @@ class Assignment:
     @property
     def status(self) -> str:
         """That of all tiers; 'planned' for the rows of a plan, whatever that states."""
-        if self.planned:
-            return "planned"
-        return status_of(self.tiers)
+        return "planned" if self.planned else status_of(self.tiers)
 
     @property
     def bound(self) -> int:
@@ -234,11 +233,9 @@ class Assignment:
     @property
     def _regrouping(self) -> int:
         """The nanoseconds of all Reshapes, which follow from the groupings that were found for the orders."""
-        problem, found = self.problem, 0
-        for variable in problem.moving():
-            count = price_of_variable(problem, self.rows, variable).reshapes
-            found += self.goal.target.reshape_price(count, problem.variables[variable].turns, timed=True).nanoseconds
-        return found
+        counts = ((each, price_of_variable(self.problem, self.rows, each).reshapes) for each in self.problem.moving())
+        price, variables = self.goal.target.reshape_price, self.problem.variables
+        return sum(price(count, variables[each].turns, timed=True).nanoseconds for each, count in counts)
 
     @cached_property
     def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
@@ -264,19 +261,14 @@ class Assignment:
         """
         if self.relative is not None:
             return dict(self.relative)
-        nodes = (self.graph.nodes[number] for number, rule in self.rules.items() if rule.kept)
-        found = Counter(
-            operator_name(node).removeprefix(KEPT)
-            for node in nodes
-            if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
-        )
+        nodes, found = self.graph.nodes, Counter[str]()
+        for node in (nodes[number] for number, rule in self.rules.items() if rule.kept):
+            if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs))):
+                found[operator_name(node).removeprefix(KEPT)] += 1
         if self.price.transposes:
-            collected = (node for node in self.graph.nodes if node.op == "Stack")
-            found.update(COLLECTED for node in collected if self._has_orders(node.outputs[0]))
+            found.update(COLLECTED for node in nodes if node.op == "Stack" and self._has_orders(node.outputs[0]))
             found.update(ENTANGLED for number, rule in self.rules.items() if self._entangles(number, rule))
-            found.update(
-                f"{self.graph.nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each)
-            )
+            found.update(f"{nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each))
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def _entangles(self, number: int, rule: Rule) -> bool:
@@ -300,7 +292,7 @@ class Assignment:
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""
-        return self.problem.operators[operator].rows[self.rows[operator]]
+        return chosen(self.problem, self.rows, operator)
 
     def written(self, variable: int) -> Layout | None:
         """The layout in which a variable is produced, None for a constant."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
@@ -26,6 +24,7 @@ from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_forms import Backend
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
 from layoutsolve.solver.theory.motion import Motion
@@ -69,8 +68,7 @@ def crossings(assignment: Assignment) -> Iterator[Crossing]:
         for reader, _ in problem.readers[variable]:
             readers.setdefault(backend_of(assignment, reader), []).append(reader)
         for target in sorted(readers.keys() - {source}):
-            own = table.backends.get(target or source)
-            price = 0 if own is None else own.crossing
+            price = table.backends.get(target or source, Backend()).crossing
             yield Crossing(variable, source, target, tuple(dict.fromkeys(readers[target])), price)
 
 
@@ -86,62 +84,60 @@ def marked(graph: Graph, target: Target) -> Graph:
             f"target '{target.name}' chooses backends, where a crossing is counted as fast Transposes are: leave out "
             "hidden.Transpose.swap"
         )
-    atoms = Atoms(graph, (), target.offer)
-    backends = {
-        number: tuple(dict.fromkeys(way.backend for way in atoms.rule(number).ways))
-        for number in range(len(graph.nodes))
-        if number not in atoms.views
-    }
+    rules = _rules(graph, target)
+    backends = {number: tuple(dict.fromkeys(way.backend for way in rule.ways)) for number, rule in rules.items()}
     chosen = {number: each for number, each in backends.items() if any(each)}
     if not chosen:
         return graph
-    marking = _Marking(graph, target, atoms.views, chosen)
+    marking = _Marking(graph, target, {*range(len(graph.nodes))} - rules.keys(), chosen)
     return marking.result() if any(marking.markers.values()) else graph
+
+
+def _rules(graph: Graph, target: Target, opaque_views: Collection[int] = ()) -> dict[int, Rule]:
+    """The rule of each node that is no view."""
+    atoms = Atoms(graph, opaque_views, target.offer)
+    return {number: atoms.rule(number) for number in range(len(graph.nodes)) if number not in atoms.views}
 
 
 def fixed(boundary: Boundary, graph: Graph) -> Boundary:
     """The boundary of a graph with markers, which stay where they are at its ends."""
-    inputs, outputs = (
-        [name for name in names if graph.values[name].dtype == NOTHING] for names in (graph.inputs, graph.outputs)
-    )
-    ends = _kept(boundary.inputs, inputs), _kept(boundary.outputs, outputs)
-    return replace(boundary, inputs=ends[0], outputs=ends[1])
 
+    def kept(ends: Ends, names: Sequence[str]) -> Ends:
+        markers = (name for name in names if graph.values[name].dtype == NOTHING)
+        return {**({OTHERS: ends} if isinstance(ends, str) else ends), **dict.fromkeys(markers, "keep")}
 
-def _kept(ends: Ends, markers: list[str]) -> Ends:
-    general = {OTHERS: ends} if isinstance(ends, str) else ends
-    return {**general, **dict.fromkeys(markers, "keep")}
+    return replace(boundary, inputs=kept(boundary.inputs, graph.inputs), outputs=kept(boundary.outputs, graph.outputs))
 
 
 def unmarked(found: Assignment, graph: Graph) -> Assignment:
     """An assignment of a graph with markers as one of that without; what crosses is hidden in its price."""
     problem, values = found.problem, found.graph.values
-    markers = {number for number, each in enumerate(problem.variables) if values[each.title].dtype == NOTHING}
-    places = {old: new for new, old in enumerate(each for each in range(len(problem.variables)) if each not in markers)}
-    numbers = [number for number, each in enumerate(problem.operators) if set(each.ports) - markers or not each.ports]
+    bare = [number for number, each in enumerate(problem.variables) if values[each.title].dtype != NOTHING]
+    places = {old: new for new, old in enumerate(bare)}
     constants = tuple(
         replace(each, variables=tuple(places[number] for number in each.variables)) for each in problem.constants
     )
-    variables = tuple(problem.variables[number] for number in places)
-    ways = {number: uncoupled(found.rules[number], marks)[1] for number, marks in _marks(found).items()}
-    operators = tuple(_operator(problem.operators[number], places, ways) for number in numbers)
+    variables, (rules, ways) = tuple(problem.variables[number] for number in bare), _bare_rules(found)
+    operators, rows = zip(
+        *(
+            (_operator(operator, places, ways), row)
+            for operator, row in zip(problem.operators, found.rows, strict=True)
+            if not operator.ports or not places.keys().isdisjoint(operator.ports)
+        ),
+        strict=True,
+    )
     made = replace(problem, variables=variables, operators=operators, constants=constants, charged=None)
-    rows = tuple(found.rows[number] for number in numbers)
-    rules = bare_rules(found)
-    bare = replace(found, graph=graph, rules=rules, problem=made, rows=rows, parts=(), charged=(), unseen=())
-    return priced(replace(bare, price=price(made, rows), marked=found))
+    answer = replace(found, graph=graph, stated=rules, problem=made, rows=rows, parts=(), charged=(), unseen=())
+    return priced(replace(answer, price=price(made, rows), marked=found))
 
 
-def bare_rules(found: Assignment) -> dict[int, Rule]:
-    """The rules of a graph with markers without these."""
-    bare = {number: uncoupled(found.rules[number], marks)[0] for number, marks in _marks(found).items()}
-    return {**found.rules, **bare}
-
-
-def _marks(found: Assignment) -> dict[int, Marks]:
-    """The markers of each operator that has some."""
-    every = {number: found.graph.nodes[number].attributes.get(MARKS) for number in found.rules}
-    return {number: marks for number, marks in every.items() if marks is not None}
+def _bare_rules(found: Assignment) -> tuple[dict[int, Rule], dict[int, Sequence[int]]]:
+    """The rules of a graph with markers without these, and the number that each way of those with markers has there."""
+    rules, ways = dict(found.rules), dict[int, Sequence[int]]()
+    for number, rule in found.rules.items():
+        if MARKS in found.graph.nodes[number].attributes:
+            rules[number], ways[number] = uncoupled(rule, found.graph.nodes[number].attributes[MARKS])
+    return rules, ways
 
 
 def priced(found: Assignment) -> Assignment:
@@ -150,7 +146,7 @@ def priced(found: Assignment) -> Assignment:
     """
     if not found.goal.target.chooses:
         return found
-    told = replace(found, rules={**found.rules, **following_rules(found, found.rules)})
+    told = replace(found, stated={**found.rules, **following_rules(found, found.rules)})
     return replace(told, price=told.price + Price(hidden=sum(each.price for each in crossings(told))))
 
 
@@ -176,22 +172,13 @@ def following_rules(found: Assignment, known: Mapping[int, Rule]) -> dict[int, R
 def _operator(operator: Operator, places: Mapping[int, int], ways: Mapping[int, Sequence[int]]) -> Operator:
     """An operator without the ports that are markers, whose ways have other numbers then."""
     kept = [port for port, variable in enumerate(operator.ports) if variable in places]
-    numbers = ways.get(operator.node)
-    rows = tuple(
-        replace(
-            row,
-            layouts=tuple(row.layouts[port] for port in kept),
-            form=row.form if numbers is None else numbers[row.form],
-        )
-        for row in operator.rows
-    )
-    return replace(
-        operator,
-        ports=tuple(places[operator.ports[port]] for port in kept),
-        inputs=sum(port < operator.inputs for port in kept),
-        rows=rows,
-        tensors=tuple(operator.tensors[port] for port in kept) if operator.tensors else (),
-    )
+    numbers, rows = ways.get(operator.node), []
+    for row in operator.rows:
+        form = row.form if numbers is None else numbers[row.form]
+        rows.append(replace(row, layouts=tuple(row.layouts[port] for port in kept), form=form))
+    ports, inputs = tuple(places[operator.ports[port]] for port in kept), sum(port < operator.inputs for port in kept)
+    tensors = operator.tensors and tuple(operator.tensors[port] for port in kept)
+    return replace(operator, ports=ports, inputs=inputs, rows=tuple(rows), tensors=tensors)
 
 
 class _Following:
@@ -245,8 +232,9 @@ class _Marking:
             for number, node in enumerate(graph.nodes)
             if number not in self.following.follow and number not in views
         }
+        elsewhere = (name for number, names in self.read.items() if number not in chosen for name in names)
         ends = (self.following.tensor(name) for name in graph.outputs if self._computed(name))
-        self.ends = dict.fromkeys((*self._read_elsewhere(), *ends))
+        self.ends = dict.fromkeys((*elsewhere, *ends))
         self.taken, self.values = Names(graph.values), dict(graph.values)
         self.markers = self._markers()
 
@@ -258,16 +246,10 @@ class _Marking:
         for number in self.chosen:
             nodes[number] = self._beside(number, written.get(number, []))
         given = [marker for marker, _ in written.get(None, [])]
-        kept = [
-            marker for name in self.ends if self._home(name) is not None for marker, _ in self.markers.get(name, ())
-        ]
-        return replace(
-            graph,
-            values=self.values,
-            nodes=tuple(nodes),
-            inputs=(*graph.inputs, *given),
-            outputs=(*graph.outputs, *kept),
-        )
+        ends = (name for name in self.ends if self._home(name) is not None)
+        kept = [marker for name in ends for marker, _ in self.markers.get(name, ())]
+        inputs, outputs = (*graph.inputs, *given), (*graph.outputs, *kept)
+        return replace(graph, values=self.values, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
 
     def _beside(self, number: int, written: Sequence[tuple[str, str]]) -> Node:
         """An operator with its markers."""
@@ -278,23 +260,18 @@ class _Marking:
             tuple(backend for _, backend in written),
             tuple(tuple(each for each in self._sources(name) if self.crossings[each]) for name in names),
         )
-        return replace(
-            node,
-            inputs=(*node.inputs, *(marker for _, marker, _ in pairs)),
-            outputs=(*node.outputs, *(marker for marker, _ in written)),
-            attributes={**node.attributes, MARKS: marks},
-        )
+        inputs = (*node.inputs, *(marker for _, marker, _ in pairs))
+        outputs = (*node.outputs, *(marker for marker, _ in written))
+        return replace(node, inputs=inputs, outputs=outputs, attributes={**node.attributes, MARKS: marks})
 
     def _markers(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """By tensor its markers, each with its backend: as many as a crossing costs, of each backend in which it may be
         written or read.
         """
-        near: dict[str, set[str]] = {}
-        for number, backends in self.chosen.items():
-            for name in self.read.get(number, ()):
-                near.setdefault(name, set(self._sources(name))).update(backends)
-        for name in self.ends:
-            near.setdefault(name, set(self._sources(name)))
+        read = [(name, backends) for number, backends in self.chosen.items() for name in self.read.get(number, ())]
+        near = {name: {*self._sources(name)} for name in (*dict(read), *self.ends)}
+        for name, backends in read:
+            near[name].update(backends)
         return {
             name: tuple(
                 (self._marker(name, backend), backend)
@@ -320,46 +297,16 @@ class _Marking:
         home = self._home(name)
         return () if home is None else tuple(filter(None, self.chosen[home]))
 
-    def _read_elsewhere(self) -> Iterator[str]:
-        """The tensors that are read by what runs in no backend with a name."""
-        for number, names in self.read.items():
-            if number not in self.chosen:
-                yield from names
-
     def _computed(self, name: str) -> bool:
         return bool(name) and self.graph.values[name].data is None
 
 
-def restored(fields: Mapping[str, Any]) -> Assignment:
-    """An assignment of all fields but the rules."""
-    rules = _Rules()
-    rules.owner = Assignment(rules=rules, **fields)
-    return rules.owner
-
-
-class _Rules(Mapping[int, Rule]):
-    """The rules of an assignment, which are found when something asks for them: few programs do."""
-
-    owner: Assignment
-
-    def __getitem__(self, number: int) -> Rule:
-        return self._found[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @cached_property
-    def _found(self) -> Mapping[int, Rule]:
-        found, graph = self.owner, self.owner.graph
-        if found.marked is not None:
-            rules = bare_rules(found.marked)
-        else:
-            atoms = Atoms(graph, found.opaque_views, found.goal.target.offer)
-            rules = {number: atoms.rule(number) for number in range(len(graph.nodes)) if number not in atoms.views}
-        marks = any(MARKS in node.attributes for node in graph.nodes)
-        if found.goal.target.chooses and not marks:
-            rules |= following_rules(found, rules)
-        return rules
+def rules_of(found: Assignment) -> Mapping[int, Rule]:
+    """The rules of an assignment that does not know them any more."""
+    graph, target = found.graph, found.goal.target
+    if found.marked is not None:
+        rules, _ = _bare_rules(found.marked)
+    else:
+        rules = _rules(graph, target, found.opaque_views)
+    marks = any(MARKS in node.attributes for node in graph.nodes)
+    return rules | following_rules(found, rules) if target.chooses and not marks else rules

@@ -24,6 +24,7 @@ Ends = str | Mapping[str, Choice]
 """How the inputs (or outputs) are stored: one choice for all, or choices by name, :data:`OTHERS` for the rest."""
 
 Permutation = tuple[int, ...]
+_Asked = dict[str, Permutation | None]
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,16 @@ class Boundary:
 
         All are names in the graph.
         """
+
+        def ends(names: Collection[str], given: Ends, free: Collection[str], kind: str) -> Ends:
+            general, choices = _by_name(graph, names, given, kind)
+            kept: dict[str, Choice] = {name: choice for name, (_, choice) in choices.items()}
+            return {OTHERS: general, **kept, **dict.fromkeys(free, "free")}
+
         gone = {*inputs, *outputs, *inner}
         return Boundary(
-            _freed(graph, graph.inputs, self.inputs, inputs, "input"),
-            _freed(graph, graph.outputs, self.outputs, outputs, "output"),
+            ends(graph.inputs, self.inputs, inputs, "input"),
+            ends(graph.outputs, self.outputs, outputs, "output"),
             {given: pair for given, pair in self.layouts.items() if tensor_named(graph, given) not in gone},
         )
 
@@ -103,33 +110,27 @@ def tensor_named(graph: Graph, given: str) -> str:
     raise LayoutError(f"no tensor is called '{given}': inputs and outputs are {known}{hint}")
 
 
-def _ends(
-    graph: Graph, names: Collection[str], ends: Ends, explicit: Mapping[str, Permutation], kind: str
-) -> dict[str, Permutation | None]:
+def _ends(graph: Graph, names: Collection[str], ends: Ends, explicit: Mapping[str, Permutation], kind: str) -> _Asked:
     """How every end of one kind is stored: as it is chosen for itself, else as explicit, else as chosen for all."""
     general, choices = _by_name(graph, names, ends, kind)
-    found: dict[str, Permutation | None] = {}
+    found: _Asked = {}
     for name in names:
-        if name not in choices:
-            rank = len(graph.values[name].shape)
-            found[name] = explicit[name] if name in explicit else chosen(graph, rank, general)
-            continue
-        given, choice = choices[name]
-        found[name] = _own_choice(graph, name, given, choice)
-        if name in explicit and explicit[name] != found[name]:
+        own, (given, choice) = name in choices, choices.get(name, (name, general))
+        asked = _asked(graph, name, given, choice, own) if own or name not in explicit else explicit[name]
+        if explicit.get(name, asked) != asked:
             raise LayoutError(f"{kind} '{given}' is chosen as {_said(choice)} and given another layout: give it one")
+        found[name] = asked
     return found
 
 
 def _by_name(graph: Graph, names: Collection[str], ends: Ends, kind: str) -> tuple[str, dict[str, tuple[str, Choice]]]:
     """The choice for all, and the others by the tensor's name in the graph, together with the name that was given."""
-    if isinstance(ends, str):
-        return _known(ends), {}
-    general = ends.get(OTHERS, "keep")
+    given_choices: Mapping[str, Choice] = {OTHERS: ends} if isinstance(ends, str) else ends
+    general = given_choices.get(OTHERS, "keep")
     if not isinstance(general, str):
         raise LayoutError(f"a pair of orders fits one tensor: name the {kind} instead of '{OTHERS}'")
     choices: dict[str, tuple[str, Choice]] = {}
-    for given, choice in ends.items():
+    for given, choice in given_choices.items():
         if given != OTHERS:
             name = _end_named(graph, names, given, kind)
             if choices.setdefault(name, (given, choice))[1] != choice:
@@ -139,25 +140,21 @@ def _by_name(graph: Graph, names: Collection[str], ends: Ends, kind: str) -> tup
 
 def _end_named(graph: Graph, names: Collection[str], given: str, kind: str) -> str:
     """The end that a user means. One name may be an end's in the signature and another tensor's own."""
-    if given in names:
-        return given
-    for name in names:
-        if graph.names.get(name) == given:
-            return name
-    public = [graph.names.get(name, name) for name in names]
-    known = listed(public)
-    name = tensor_named(graph, given)
-    if name in (*graph.inputs, *graph.outputs):
-        raise LayoutError(f"'{given}' is not an {kind}: those are {known}{nearest(given, public)}")
-    raise LayoutError(
-        f"'{given}' is not an {kind} but a tensor inside, which takes an explicit layout: those are {known}"
-    )
+    public = {graph.names.get(name, name): name for name in reversed([*names])}
+    if given in names or given in public:
+        return given if given in names else public[given]
+    shown = [*reversed(public)]
+    if tensor_named(graph, given) in (*graph.inputs, *graph.outputs):
+        raise LayoutError(f"'{given}' is not an {kind}: those are {listed(shown)}{nearest(given, shown)}")
+    inside = "a tensor inside, which takes an explicit layout"
+    raise LayoutError(f"'{given}' is not an {kind} but {inside}: those are {listed(shown)}")
 
 
-def _own_choice(graph: Graph, name: str, given: str, choice: Choice) -> Permutation | None:
+def _asked(graph: Graph, name: str, given: str, choice: Choice, own: bool) -> Permutation | None:
+    """The permutation that a choice for a tensor, its ``own`` or that for all, asks of it."""
     if not isinstance(choice, str):
         return _permutation(graph, name, given, choice)
-    if graph.values[name].data is not None and _known(choice) != "keep":
+    if own and graph.values[name].data is not None and _known(choice) != "keep":
         raise LayoutError(f"'{given}' is a constant, which is always stored as in the source model: keep it")
     return chosen(graph, len(graph.values[name].shape), _known(choice))
 
@@ -171,11 +168,13 @@ def _known(choice: str) -> str:
 
 
 def chosen(graph: Graph, rank: int, choice: str) -> Permutation | None:
-    """What a choice asks of an image of a source, which has channels second in ONNX, and last in TensorFlow Lite."""
+    """What a choice asks of an image of a source, which has channels second in ONNX, and last in TensorFlow Lite; other
+    ranks than 3 to 5 are no images.
+    """
     if choice == "free":
         return None
-    if choice == ("nhwc" if graph.imports else "nchw"):
-        return channels_last(rank) if graph.imports else channels_first(rank)
+    if choice == ("nhwc" if graph.imports else "nchw") and 3 <= rank <= 5:
+        return (0, *range(2, rank), 1) if graph.imports else (0, rank - 1, *range(1, rank - 1))
     return tuple(range(rank))
 
 
@@ -183,31 +182,17 @@ def _said(choice: Choice) -> str:
     return f"'{choice}'" if isinstance(choice, str) else f"'{':'.join(choice)}'"
 
 
-def _agree(
-    graph: Graph,
-    inputs: dict[str, Permutation | None],
-    outputs: dict[str, Permutation | None],
-    explicit: Mapping[str, Permutation],
-) -> None:
+def _agree(graph: Graph, inputs: _Asked, outputs: _Asked, explicit: Mapping[str, Permutation]) -> None:
     """A tensor that is an input and an output at once is stored once: both have to ask for the same.
 
     An explicit layout holds for both; where one of them is free, the other decides.
     """
     for name in [name for name in outputs if name in inputs]:
-        outputs[name] = explicit.get(name, outputs[name])
-        inputs[name] = outputs[name] if inputs[name] is None else inputs[name]
-        outputs[name] = inputs[name] if outputs[name] is None else outputs[name]
-        if inputs[name] != outputs[name]:
+        asked = {inputs[name], explicit.get(name, outputs[name])} - {None}
+        if len(asked) > 1:
             said = graph.names.get(name, name)
             raise LayoutError(f"'{said}' is an input and an output at once: choose the same layout for both")
-
-
-def _freed(graph: Graph, names: Collection[str], ends: Ends, free: Collection[str], kind: str) -> Ends:
-    if not free:
-        return ends
-    general, choices = _by_name(graph, names, ends, kind)
-    kept: dict[str, Choice] = {name: choice for name, (_, choice) in choices.items()}
-    return {OTHERS: general, **kept, **dict.fromkeys(free, "free")}
+        inputs[name] = outputs[name] = next(iter(asked), None)
 
 
 def _permutation(graph: Graph, name: str, given: str, pair: Pair) -> Permutation:
@@ -227,13 +212,3 @@ def _permutation(graph: Graph, name: str, given: str, pair: Pair) -> Permutation
             f"{said}: the tensor is a constant, which is rearranged as its readers need it; name an activation"
         )
     return tuple(source.index(letter) for letter in target)
-
-
-def channels_first(rank: int) -> Permutation:
-    """The permutation that moves the last dimension to place 1; for other ranks than 3 to 5 it changes nothing."""
-    return (0, rank - 1, *range(1, rank - 1)) if 3 <= rank <= 5 else tuple(range(rank))
-
-
-def channels_last(rank: int) -> Permutation:
-    """The permutation that moves the second dimension to the end; for other ranks than 3 to 5 it changes nothing."""
-    return (0, *range(2, rank), 1) if 3 <= rank <= 5 else tuple(range(rank))

@@ -15,11 +15,11 @@ from math import factorial
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.block_orders import BLOCKS, every_order
-from layoutsolve.solver.statement.network import Network, Orders
+from layoutsolve.solver.statement.network import Entry, Orders
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
-from layoutsolve.solver.statement.row_cache import Memo, Memoised
-from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
-from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
+from layoutsolve.solver.statement.row_cache import Memoised
+from layoutsolve.solver.statement.row_enumeration import AT_ONCE, ROWS, Alternatives
+from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
 from layoutsolve.solver.theory.row import Row
 
 WITH_STOPS = 4
@@ -31,53 +31,65 @@ class Candidates:
 
     def __init__(
         self,
-        network: Network,
+        entries: Sequence[Entry],
+        bare: LayoutProblem,
         limit: Limit,
         most: int,
-        mode: Mode = Mode.BOTH,
+        orders: bool = False,
         kept: Orders | None = None,
     ) -> None:
-        """A variable may have so many layouts at ``most``. Groupings are those of orders to be ``kept``, which are
+        """The problem is a ``bare`` one without operators, of ``orders`` alone or of groupings too. A variable may have
+        so many layouts at ``most``. Groupings are those of orders to be ``kept``, if there are some, which are
         suggested to operators that nothing else leads to them.
         """
-        self.network, self.limit, self.most, self.mode = network, limit, most, mode
-        self.kept = None if kept is None else _Kept(network, kept)
+        self.entries, self.bare, self.limit, self.most = entries, bare, limit, most
+        self.orders, self.kept = orders, kept
+        self.moving = [
+            [port for port, each in enumerate(entry.ports) if not bare.variables[each].constant] for entry in entries
+        ]
+        wanted = zip(kept or (), self.moving, strict=False)
+        self.wanted = [{_orders(row, ports) for row in rows} for rows, ports in wanted]
+        self.wanted_orders: list[dict[Order, None]] = [{} for _ in bare.variables]
+        for entry, ports, rows in zip(entries, self.moving, kept or (), strict=False):
+            for port in ports:
+                self.wanted_orders[entry.ports[port]].update((order(row.layouts[port]), None) for row in rows)
         self.charged: frozenset[int] | None = None
         self.capped = False
         self.enough: int | None = None
         self.count = 0
-        self.rows: list[list[Row]] = [[] for _ in network.entries]
-        self.stated: list[Operator | None] = [None for _ in network.entries]
+        self.rows: list[list[Row]] = [[] for _ in entries]
+        self.stated: list[Operator | None] = [None for _ in entries]
         self.tuples: dict[tuple[int, ...], tuple[Row, ...]] = {}
-        self.memos: dict[Hashable, Memo] = {}
-        self.alternatives = [self._alternatives(number, limit) for number in range(len(network.entries))]
-        self.seen: list[dict[Layout, None]] = [{} for _ in network.variables]
+        self.memos: dict[Hashable, Memoised] = {}
+        self.alternatives = [self._alternatives(number, limit) for number in range(len(entries))]
+        self.seen: list[dict[Layout, None]] = [{} for _ in bare.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
-        self.touching: list[list[tuple[int, int]]] = [[] for _ in network.variables]
-        for number, entry in enumerate(network.entries):
+        self.touching: list[list[tuple[int, int]]] = [[] for _ in bare.variables]
+        for number, entry in enumerate(entries):
             for port, variable in enumerate(entry.ports):
                 self.touching[variable].append((number, port))
 
     def _alternatives(self, number: int, limit: Limit) -> Memoised | None:
         """The rows of an operator, found once for all that are alike; None for one that has no relation."""
-        relation = self.network.relation(number)
+        relation = self.entries[number].relation
         if relation is None:
             return None
-        mode, key = self.mode, (limit, relation.key)  # what is made must not refer back to this: a cycle stays
+        key, orders = (limit, relation.key), self.orders  # what is made must not refer back to this: a cycle stays
         if key not in self.memos:
-            self.memos[key] = Memo(lambda: Alternatives(relation, mode, limit))
-        return self.memos[key].operator(limit)
+            most = AT_ONCE if self.kept is None and not orders else ROWS
+            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, most), limit)
+        return self.memos[key].copy(limit)
 
     def problem(self, enough: int | None = None) -> LayoutProblem:
         """The problem with the rows that all layouts together lead to. One of more rows than are ``enough`` is of no
         use: it ends, ``capped``, where it has them.
         """
         self.enough = enough
-        for number, entry in enumerate(self.network.entries):
+        for number, entry in enumerate(self.entries):
             found = self.alternatives[number]
             self._found(number, self._coarse(entry.fixed))
             self._found(number, () if found is None else found.start())
-        for variable, each in enumerate(self.network.variables):
+        for variable, each in enumerate(self.bare.variables):
             for logical in each.readings.values():
                 self._rearranged(variable, logical)
         self._exhaust()
@@ -99,24 +111,21 @@ class Candidates:
         return made._problem()
 
     def _problem(self) -> LayoutProblem:
-        operators = tuple(self._operator(number) for number in range(len(self.network.entries)))
+        operators = tuple(self._operator(number) for number in range(len(self.entries)))
         self.capped |= self.limit.over
-        network = self.network
-        return LayoutProblem(
-            tuple(network.variables), operators, self.capped, network.target, network.timed, charged=self.charged
-        )
+        return replace(self.bare, operators=operators, capped=self.capped, charged=self.charged)
 
     def _operator(self, number: int) -> Operator:
         """An operator with its rows and, last, those of the source model, which lead to nothing."""
         stated = self.stated[number]
         if stated is None:
-            entry, found, rows = self.network.entries[number], self.alternatives[number], self.rows[number]
+            entry, found, rows = self.entries[number], self.alternatives[number], self.rows[number]
             if found is not None:
                 ended = found.copy(self.limit)
                 rows = rows + self._keeping(number, ended.source())
                 self.capped |= ended.capped
             if not rows and self.kept is None:
-                refused = f"target '{self.network.target.name}' refuses every row of {entry.op} of {entry.title}"
+                refused = f"target '{self.bare.target.name}' refuses every row of {entry.op} of {entry.title}"
                 raise OptionError(f"{refused}: choose another target")
             same = self.tuples.setdefault(tuple(map(id, rows)), tuple(rows))
             stated = self.stated[number] = entry.operator(same)
@@ -124,25 +133,21 @@ class Candidates:
 
     def _coarse(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Rows as they are told apart: by orders alone, or by groupings too."""
-        if self.mode is not Mode.ORDERS:
+        if not self.orders:
             return rows
         return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows]
 
-    def _reach(self, kept: _Kept) -> None:
-        """Suggest orders to be kept to operators that no layout leads to them at no loss, or that were not found in
-        time. Where every row loses, groupings of them may save Reshapes.
-        """
+    def _reach(self, kept: Orders) -> None:
+        """Suggest orders to be kept to operators that no layout leads to them, or that were not found in time."""
         sure = unlimited()
-        for number, rows in enumerate(kept.rows):
-            losses = ((row.price.hidden, row.price.transposes, row.price.nanoseconds) for row in self.rows[number])
-            if any(not any(each) for each in losses):
+        for number, rows in enumerate(kept):
+            if self.rows[number]:
                 continue
             found = self._alternatives(number, sure) if self.capped else self.alternatives[number]
             for row in rows:
-                for port, layout in enumerate(row.layouts):
-                    if not self.network.variables[self.network.entries[number].ports[port]].constant:
-                        for suggested in dict.fromkeys((finest(layout), layout)):
-                            self._found(number, self._pushed(number, port, suggested, found))
+                for port in self.moving[number]:
+                    for suggested in dict.fromkeys((finest(row.layouts[port]), row.layouts[port])):
+                        self._found(number, self._pushed(number, port, suggested, found))
                 self._found(number, () if found is None else found.rest())
             self._exhaust()
 
@@ -172,12 +177,12 @@ class Candidates:
 
     def _pushed(self, number: int, port: int, layout: Layout, found: Memoised | None) -> Sequence[Row]:
         if found is None:
-            return self._coarse(self.network.entries[number].following(port, layout))
+            return self._coarse(self.entries[number].following(port, layout))
         return found.push(port, layout)
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
-        entry = self.network.entries[number]
+        entry = self.entries[number]
         for row in self._keeping(number, rows):
             self.limit.spend(len(entry.ports))
             if self.alternatives[number] is None and row in self.rows[number]:
@@ -190,7 +195,9 @@ class Candidates:
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
-        return list(rows) if self.kept is None else self.kept.among(number, rows)
+        if self.kept is None:
+            return list(rows)
+        return [row for row in rows if _orders(row, self.moving[number]) in self.wanted[number]]
 
     def _suggest(self, variable: int, layout: Layout) -> bool:
         """Have a layout pushed, unless it was, with what a Transpose makes of it; whether it is."""
@@ -199,10 +206,19 @@ class Candidates:
             self._rearranged(variable, layout)
         return fresh
 
+    def _rearranged(self, variable: int, layout: Layout) -> None:
+        """Suggest the stored dimensions of a layout in all orders that are to be kept, if they are several: a Transpose
+        that keeps these needs no Reshape.
+        """
+        orders = self.wanted_orders[variable]
+        for wanted in orders if len(orders) > 1 else ():
+            if (found := permuted(layout, wanted)) is not None:
+                self._noted(variable, found)
+
     def _noted(self, variable: int, layout: Layout) -> bool:
         """The same of a layout alone, without what a Transpose makes of it."""
         seen = self.seen[variable]
-        if self.network.variables[variable].constant or layout in seen:
+        if self.bare.variables[variable].constant or layout in seen:
             return False
         if len(seen) >= self.most:
             self.capped = True
@@ -210,50 +226,6 @@ class Candidates:
         seen[layout] = None
         self.queue.append((variable, layout))
         return True
-
-    def _rearranged(self, variable: int, layout: Layout) -> None:
-        """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
-        needs no Reshape. What that leads to is suggested as well.
-        """
-        pending = [layout] if self.kept is not None else []
-        while pending and self.kept is not None:
-            fresh = [each for each in self.kept.reordered(variable, pending.pop()) if self._noted(variable, each)]
-            pending += reversed(fresh)
-
-
-class _Kept:
-    """Orders whose groupings are candidates: those of some ``rows`` of each operator."""
-
-    def __init__(self, network: Network, rows: Orders) -> None:
-        self.rows = rows
-        self._moving = [
-            [port for port, each in enumerate(entry.ports) if not network.variables[each].constant]
-            for entry in network.entries
-        ]
-        self._wanted = [{_orders(row, ports) for row in each} for each, ports in zip(rows, self._moving, strict=True)]
-        self._orders: list[dict[Order, None]] = [{} for _ in network.variables]
-        for entry, ports, each in zip(network.entries, self._moving, rows, strict=True):
-            for port in ports:
-                self._orders[entry.ports[port]].update((order(row.layouts[port]), None) for row in each)
-        self._reordered: dict[tuple[int, frozenset[Group]], list[Layout]] = {}
-
-    def among(self, number: int, rows: Iterable[Row]) -> list[Row]:
-        """Those rows of an operator that have the orders."""
-        return [row for row in rows if _orders(row, self._moving[number]) in self._wanted[number]]
-
-    def reordered(self, variable: int, layout: Layout) -> list[Layout]:
-        """The stored dimensions of a layout in all orders of the variable that keep these, where there are several.
-
-        Which those are is one question for all layouts that store the same dimensions in any sequence.
-        """
-        wanted = self._orders[variable]
-        if len(wanted) < 2:
-            return []
-        solid = tuple(filter(None, layout))
-        key = variable, frozenset(solid)
-        if key not in self._reordered:
-            self._reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
-        return [in_place(layout, each) for each in self._reordered[key]]
 
 
 def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:

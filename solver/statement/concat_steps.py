@@ -13,12 +13,12 @@ assignment is one of the graph in steps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Dim, Graph, Node, Value, product
+from layoutsolve.ir.names import Names
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.relation import Placed
 
@@ -35,11 +35,10 @@ def in_steps(graph: Graph) -> Graph:
     }
     if not wide:
         return graph
-    factors = _Factors(graph)
-    values = dict(graph.values)
+    factors, taken, values = _Factors(graph), Names(graph.values), dict(graph.values)
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
-        nodes += _stepped(node, factors.neighbours(node), values) if number in wide else [node]
+        nodes += _stepped(node, factors.neighbours(node), values, taken) if number in wide else [node]
     return replace(graph, values=values, nodes=tuple(nodes)) if len(nodes) > len(graph.nodes) else graph
 
 
@@ -49,7 +48,7 @@ def _is_known(graph: Graph, node: Node) -> bool:
     return all(each.foreign is None and len(each.shape) == len(values[0].shape) for each in values)
 
 
-def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, Value]) -> list[Node]:
+def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, Value], taken: Names) -> list[Node]:
     """A Concat with each of some runs of its operands joined before it; adds the values between."""
     if len(neighbours) < 2:
         return [node]
@@ -61,22 +60,12 @@ def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, 
         if len(run) == 1:
             operands += run
             continue
-        name = f"{result.name}/{len(steps)}"
-        while name in values:
-            name += "_"
+        name = taken.derived(result.name, str(len(steps)))
         size = sum(dim for operand in run if isinstance(dim := values[operand].shape[axis], int))
         values[name] = replace(result, name=name, shape=(*result.shape[:axis], size, *result.shape[axis + 1 :]))
         steps.append(replace(node, inputs=tuple(run), outputs=(name,)))
         operands.append(name)
     return [*steps, replace(node, inputs=tuple(operands))]
-
-
-@dataclass
-class _Run:
-    """Neighbouring operands, and the trailing factors that all of them leave alone; None for any, of constants."""
-
-    operands: list[str]
-    tails: frozenset[Dim] | None
 
 
 class _Factors:
@@ -93,15 +82,14 @@ class _Factors:
         along_channels = result.quant is not None and result.quant.axis is not None
         if along_channels or any(not isinstance(values[name].shape[axis], int) for name in node.inputs):
             return [list(node.inputs)]
-        found: list[_Run] = []
+        found: list[tuple[list[str], frozenset[Dim] | None]] = []
         for name in node.inputs:
             tails = None if values[name].data is not None else self._tails(name, axis)
-            if found and (common := _common(found[-1].tails, tails)) != frozenset():
-                found[-1].operands.append(name)
-                found[-1].tails = common
+            if found and (common := _common(found[-1][1], tails)) != frozenset():
+                found[-1] = [*found[-1][0], name], common
             else:
-                found.append(_Run([name], tails))
-        return [run.operands for run in found]
+                found.append(([name], tails))
+        return [operands for operands, _ in found]
 
     def _tails(self, name: str, axis: int) -> frozenset[Dim]:
         """The trailing factors of a tensor's axis: 1 or all of it where the whole axis lies together."""
@@ -123,19 +111,16 @@ class _Factors:
                 continue
             if isinstance(self.atoms.rule(number).forms[0], Placed):
                 break
-            whole = (each for each in node.inputs if each and self._has(each, own))
-            following = next(whole, None)
+            computed = (each for each in node.inputs if each and self.graph.values[each].data is None)
+            following = next((each for each in computed if {*own}.issubset(self.atoms.reading(each)[1])), None)
             if following is None:
                 break
             name, before = following, number
         return self.atoms.reading(name)[1]
 
-    def _has(self, name: str, own: Sequence[int]) -> bool:
-        """Whether a tensor that is computed has all factors of an axis."""
-        return self.graph.values[name].data is None and set(own).issubset(self.atoms.reading(name)[1])
-
 
 def _common(one: frozenset[Dim] | None, other: frozenset[Dim] | None) -> frozenset[Dim] | None:
+    """The trailing factors that two operands leave alone; None for any, of constants."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -146,34 +131,22 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     instead; ``kept`` are names of tensors that have to stay.
     """
     reads = graph.reads + Counter([*graph.outputs, *kept])
-    single: dict[str, Node] = {}
-    gone: dict[str, Node] = {}
+    single, gone, nodes = dict[str, Node](), set[str](), list[Node]()
     for node in graph.nodes:
         if node.op == "Concat" and not node.domain:
             parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
-            gone.update({name: single[name] for name in parts})
+            operands = (single[name].inputs if name in parts else (name,) for name in node.inputs)
+            whole = replace(node, inputs=tuple(chain.from_iterable(operands))) if parts else node
+            gone |= parts
             if reads[node.outputs[0]] == 1:
-                single[node.outputs[0]] = node
+                single[node.outputs[0]] = whole
+            nodes.append(whole)
+        else:
+            nodes.append(node)
     if not gone:
         return graph
     values = {name: value for name, value in graph.values.items() if name not in gone}
-    left = (node for node in graph.nodes if gone.keys().isdisjoint(node.outputs))
-    return replace(graph, values=values, nodes=tuple(_whole(node, gone) for node in left))
-
-
-def _whole(node: Node, gone: Mapping[str, Node]) -> Node:
-    """A node that reads the operands of concatenations that are left out instead of their results."""
-    if gone.keys().isdisjoint(node.inputs):
-        return node
-    operands: list[str] = []
-    stack = list(node.inputs)[::-1]
-    while stack:
-        name = stack.pop()
-        if name in gone:
-            stack.extend(gone[name].inputs[::-1])
-        else:
-            operands.append(name)
-    return replace(node, inputs=tuple(operands))
+    return replace(graph, values=values, nodes=tuple(node for node in nodes if gone.isdisjoint(node.outputs)))
 
 
 def _continues(graph: Graph, first: Node, node: Node) -> bool:

@@ -15,6 +15,7 @@ that costs no more than that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
@@ -104,24 +105,21 @@ def _paid_back(
     """For each layout that a variable may be written in, the most that the offers come to beyond the cost of moves,
     where that is more than nothing.
     """
-    together: dict[Order, int] = {}
-    wanted: dict[Order, dict[Layout, int]] = {}
+    together, wanted = Counter[Order](), dict[Order, Counter[Layout]]()
     for place in problem.readers[variable]:
-        for atoms, amount in offers.orders.get(place, {}).items():
-            together[atoms] = together.get(atoms, 0) + amount
-            wanted.setdefault(atoms, {})
-        for layout in offers.layouts.get(place, {}):
-            wanted.setdefault(order(layout), {})
+        together.update(offers.orders.get(place, {}))
+        for atoms in (*offers.orders.get(place, ()), *map(order, offers.layouts.get(place, ()))):
+            wanted.setdefault(atoms, Counter())
     for number, port in problem.readers[variable]:
         said = offers.layouts.get((number, port), {})
         for layout in {problem.operators[number].rows[row].layouts[port] for row in left[number]}:
             if (known := wanted.get(order(layout))) is not None:
-                known[layout] = known.get(layout, 0) + said.get(layout, 0)
+                known[layout] += said.get(layout, 0)
     regrouping = weighted(problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), weights)
     back: dict[Layout, int] = {}
     for atoms, layouts in wanted.items():
         beyond = {layout: max(0, amount - regrouping) for layout, amount in layouts.items()}
-        rest = sum(beyond.values()) + together.get(atoms, 0)
+        rest = sum(beyond.values()) + together[atoms]
         most: dict[Layout, int] = {}
         for layout, amount in layouts.items():
             for price, sources in problem.moves_to(variable, layout).items():

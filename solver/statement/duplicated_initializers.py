@@ -6,15 +6,13 @@ that share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from math import prod
 
-from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import static_elements
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
-from layoutsolve.solver.theory.row import Row
 
 Stored = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
 """An array by what it holds: spans of elements of the constant, each with its stride and length, and its shape."""
@@ -33,44 +31,34 @@ def shared_rows(problem: LayoutProblem, rows: Sequence[int]) -> tuple[int, ...]:
 
     Each operator has a say in one constant only: the first that it shares.
     """
-    chosen = list(rows)
-    settled: set[int] = set()
+    chosen, settled = list(rows), set[int]()
     for shared in problem.constants:
-        readers = [_Reader(problem, chosen, variable) for variable in shared.variables]
-        once = {reader.operator: reader for reader in readers}
-        free = [reader for reader in once.values() if reader.operator not in settled]
-        settled.update(reader.operator for reader in free)
+        free = {problem.readers[variable][0][0]: variable for variable in shared.variables}
+        free = {number: variable for number, variable in free.items() if number not in settled}
+        settled.update(free)
         if len(_ways(problem, chosen, shared)) < 2:
             continue
-        kept = _source(problem, shared) | {reader.way for reader in readers if reader not in free}
-        best = _fewest([reader.ways for reader in free], kept)
-        for reader in free:
-            chosen[reader.operator] = next(row for way, row in reader.ways.items() if way in best)
+        others = (variable for variable in shared.variables if variable not in free.values())
+        kept = _source(problem, shared) | {_way(problem, chosen, variable) for variable in others}
+        ways = {number: _alike(problem, chosen, variable) for number, variable in free.items()}
+        best = _fewest([*ways.values()], kept)
+        for number, choice in ways.items():
+            chosen[number] = next(row for way, row in choice.items() if way in best)
     return tuple(chosen if copied_bytes(problem, chosen) < copied_bytes(problem, rows) else rows)
 
 
-@dataclass(init=False)
-class _Reader:
-    """An operator that reads a constant, and its rows, by how they want it stored, that are alike in all else."""
-
-    operator: int
-    way: Stored
-    ways: dict[Stored, int]
-
-    def __init__(self, problem: LayoutProblem, rows: Sequence[int], variable: int) -> None:
-        ((self.operator, port),) = problem.readers[variable]
-        operator = problem.operators[self.operator]
-        present = operator.rows[rows[self.operator]]
-        others = [at for at, each in enumerate(operator.ports) if not problem.variables[each].constant]
-        self.way = stored(problem.variables[variable], present.layouts[port])
-        self.ways = {self.way: rows[self.operator]}
-        for number, row in enumerate(operator.rows):
-            if row.price == present.price and _alike(row, present, others):
-                self.ways.setdefault(stored(problem.variables[variable], row.layouts[port]), number)
-
-
-def _alike(row: Row, other: Row, ports: Iterable[int]) -> bool:
-    return all(row.layouts[port] == other.layouts[port] for port in ports)
+def _alike(problem: LayoutProblem, rows: Sequence[int], variable: int) -> dict[Stored, int]:
+    """The rows of the operator that reads a constant which are like its own in all else, by how they want it stored;
+    its own is first.
+    """
+    ((number, port),) = problem.readers[variable]
+    operator, present = problem.operators[number], problem.operators[number].rows[rows[number]]
+    others = [at for at, each in enumerate(operator.ports) if not problem.variables[each].constant]
+    found = {_way(problem, rows, variable): rows[number]}
+    for at, row in enumerate(operator.rows):
+        if row.price == present.price and all(row.layouts[each] == present.layouts[each] for each in others):
+            found.setdefault(stored(problem.variables[variable], row.layouts[port]), at)
+    return found
 
 
 def _fewest(choices: Sequence[dict[Stored, int]], kept: set[Stored]) -> set[Stored]:

@@ -27,26 +27,24 @@ class FieldError(Exception):
         self.field, self.reason = field, reason
 
 
-def fields(field: str, value: Any, known: Collection[str], needed: Collection[str] = ()) -> dict[str, Any]:
-    """An object with known fields alone, the needed ones among them."""
-    for name in obj(field, value):
-        if name not in known:
-            raise FieldError(path(field, name), f"there is no such field{nearest(name, known)}")
+def fields(
+    field: str, value: Any, known: Collection[str] | None = None, needed: Collection[str] = ()
+) -> dict[str, Any]:
+    """An object with known fields alone, where these are said, the needed ones among them."""
+    if not isinstance(value, dict):
+        raise FieldError(field, "it must be an object")
+    for name in value if known is not None else ():
+        if name not in (known or ()):
+            raise FieldError(path(field, name), f"there is no such field{nearest(name, known or ())}")
     for name in needed:
         if name not in value:
             raise FieldError(path(field, name), "it is missing")
-    return obj(field, value)
+    return value
 
 
 def path(field: str, name: str) -> str:
     """The path of a field within another one."""
     return f"{field}.{name}" if field else name
-
-
-def obj(field: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FieldError(field, "it must be an object")
-    return value
 
 
 def text(field: str, value: Any) -> str:
@@ -92,21 +90,27 @@ def array(item: Reader[T], some: bool = False) -> Reader[tuple[T, ...]]:
     def read(field: str, value: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise FieldError(field, "it must be a list")
-        if some and not value:
-            raise FieldError(field, "it is empty: leave it out, or name something")
-        return tuple(item(field, each) for each in value)
+        return tuple(item(field, each) for each in _filled(field, value, some))
 
     return read
 
 
-def mapping(item: Reader[T], known: Collection[str] | None = None) -> Reader[dict[str, T]]:
-    """Reads an object of any fields, or of known ones, with values of one kind."""
+def mapping(item: Reader[T], known: Collection[str] | None = None, some: bool = False) -> Reader[dict[str, T]]:
+    """Reads an object of any fields, or of known ones, with values of one kind; at least one where it must have
+    ``some``.
+    """
 
     def read(field: str, value: Any) -> dict[str, T]:
-        facts = obj(field, value) if known is None else fields(field, value, known)
+        facts = _filled(field, fields(field, value, known), some)
         return {name: item(path(field, name), each) for name, each in facts.items()}
 
     return read
+
+
+def _filled(field: str, value: Any, some: bool) -> Any:
+    if some and not value:
+        raise FieldError(field, "it is empty: leave it out, or name something")
+    return value
 
 
 def record(make: Callable[..., T], readers: Mapping[str, Reader[Any]], needed: Collection[str] = ()) -> Reader[T]:

@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import TypeVar
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.solver.theory.row import Price
 
 Entry = TypeVar("Entry")
 
@@ -29,6 +28,13 @@ def entry(table: Mapping[Key, Entry], operator: str, kind: str, default: Entry) 
     return default
 
 
+def between(sizes: Mapping[str, int], least: Mapping[str, int], most: Mapping[str, int]) -> bool:
+    """Whether sizes are at least and at most as said of some of them; one that is not known is not."""
+    return all(name in sizes and sizes[name] >= bound for name, bound in least.items()) and all(
+        name in sizes and sizes[name] <= bound for name, bound in most.items()
+    )
+
+
 @dataclass(frozen=True)
 class Class:
     """Those ways of a kind that have certain sizes: at ``least`` so much of some, at ``most`` so much of some. Their
@@ -39,26 +45,3 @@ class Class:
     name: str
     least: Mapping[str, int] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
-
-    def has(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a way with these sizes belongs to it; one whose sizes are not known does not."""
-        enough = all(name in sizes and sizes[name] >= least for name, least in self.least.items())
-        return enough and all(name in sizes and sizes[name] <= most for name, most in self.most.items())
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a target says of a kind: whether it runs it, the hidden transpositions, and seconds lost per byte."""
-
-    runs: bool
-    hidden: int
-    extra: float
-
-    @property
-    def free(self) -> bool:
-        """Whether it runs at no loss."""
-        return self.runs and not self.hidden and not self.extra
-
-    def price(self, size: int) -> Price | None:
-        """What a row of the kind costs on so many bytes; None where it is refused."""
-        return Price(hidden=self.hidden, nanoseconds=round(self.extra * size * 1e9)) if self.runs else None

@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.solver.statement.problem import Operator, Variable
-from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, permutation, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Form, Port
 from layoutsolve.solver.theory.row import Price, Row
@@ -19,7 +18,7 @@ class Entry:
     """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
 
     ``free`` ones, which are ends of the graph or states, take any layout that keeps the dimensions of their tensors
-    whole, whose logical layouts those are. ``relations`` are its ports, ``own`` those of ways with labels of their own.
+    whole, whose logical layouts those are. Both have no ``relation``.
     """
 
     title: str
@@ -28,8 +27,7 @@ class Entry:
     inputs: int
     fixed: tuple[Row, ...] = ()
     op: str = ""
-    relations: tuple[Port, ...] | None = None
-    own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
+    relation: Relation | None = None
     rule: Rule | None = None
     tensors: tuple[str, ...] = ()
     free: tuple[Layout, ...] = ()
@@ -43,11 +41,10 @@ class Entry:
     def following(self, port: int, layout: Layout) -> list[Row]:
         """The row of an operator that keeps whole dimensions which has an order at a port, if there is one."""
         whole = whole_dimensions(self.free[port], layout) if self.free else None
-        return [] if whole is None else [self.stored(permutation(self.free[port], whole))]
-
-    def stored(self, axes: Sequence[int]) -> Row:
-        """The row of an operator that keeps whole dimensions in a sequence of these."""
-        return Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))
+        if whole is None:
+            return []
+        axes = permutation(self.free[port], whole)
+        return [Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))]
 
     def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
@@ -72,29 +69,6 @@ class Relation:
     def key(self) -> Hashable:
         """What operators with the same rows have in common."""
         return self.weighed, self.forms, self.ports, *self.own.items()
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """What rows are found for: variables, operators, and the target that prices rows, in time as well if ``timed``."""
-
-    variables: Sequence[Variable]
-    entries: Sequence[Entry]
-    target: Target
-    timed: bool
-
-    def relation(self, number: int) -> Relation | None:
-        """That of an operator, None for one that has fixed rows alone, or keeps whole dimensions."""
-        entry = self.entries[number]
-        if entry.rule is None or entry.relations is None:
-            return None
-        size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
-        kinds = tuple(self.target.named(entry.op, way) for way in entry.rule.ways)
-        seen = not any(port.unseen for port in entry.relations)
-        weigh = self.target.weigh(entry.op, kinds, size, seen)
-        weighed = (entry.op, size, kinds) if weigh else ()
-        outputs = len(entry.ports) - entry.inputs
-        return Relation(entry.relations, entry.rule.forms, outputs, entry.own, weigh, weighed)
 
 
 Orders = Sequence[Sequence[Row]]

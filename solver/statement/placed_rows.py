@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice, product
 from math import prod
 from typing import Any, NamedTuple
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.network import Relation
 from layoutsolve.solver.theory.layout import Layout, finest
-from layoutsolve.solver.theory.relation import Placed, Port, cut, parted
+from layoutsolve.solver.theory.relation import Placed, cut, parted
 from layoutsolve.solver.theory.row import Arrangement, Row, Slot
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
     """What surrounds the fixed dimensions of a :class:`Placed` relation."""
 
     prefix: Arrangement
@@ -25,21 +26,24 @@ class _Frame(NamedTuple):
 Key = tuple[str, ...]
 """Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
-Choice = tuple[Hashable, ...]
+Choice = tuple[Any, ...]
 """A placement: what surrounds the places, and then the sequence of the factors of each key."""
 
 
 class Placements:
-    """The rows of a :class:`Placed` relation.
+    """The rows of one of the forms of a relation, by its number, which is a :class:`Placed` one.
 
     What a layout suggests at one port is combined with all that is known about the labels which that port does not
     have.
     """
 
-    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
-        self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
+    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
+        form = relation.forms[number]
+        assert isinstance(form, Placed)
+        self.ports = ports = relation.own.get(number, relation.ports)
+        self.form, self.number, self.limit = form, number, limit
         self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
-        self.waiting: dict[Choice, tuple[Layout, ...]] = {}
+        self.waiting: dict[Choice, None] = {}
         self.last: list[Choice] = []
         self.slots: dict[str, list[Slot]] = {}
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
@@ -51,20 +55,14 @@ class Placements:
         free = {label for label in form.free if labels[label] == 1}  # others lie elsewhere in their own sequence
         self.counts = {key: len(self.logical(key)) for key in keys if free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
-        self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
         self.places: list[dict[Layout, list[Choice]]] = [{} for _ in ports]
         self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
         at = {key: place for place, key in enumerate(keys, 1)}
         self.shown = [[0, *(at[key] for place in own for key in self.keys[place])] for own in form.places]
-        frame = _Frame(tuple((slot,) for slot in self.logical(form.prefix)), ())
+        frame = Frame(tuple((slot,) for slot in self.logical(form.prefix)), ())
         self.source: Choice = (frame, *map(self.logical, keys))
-        self.known: list[list[Hashable]] = [[part] for part in self.source]
+        self.known: list[list[Any]] = [[part] for part in self.source]
         self._add(self.source)
-
-    @property
-    def plain(self) -> tuple[Layout, ...]:
-        """The layouts in which what surrounds the places, and what is in them, has its own sequence."""
-        return tuple([self._filled(port, self.source) for port in range(len(self.ports))])
 
     def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
@@ -72,12 +70,17 @@ class Placements:
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
 
     def start(self) -> list[Row]:
-        taken = [self._row(choice) for choice in self.waiting]
-        self.waiting.clear()
-        return taken
+        return self._taken([*self.waiting])
+
+    def _taken(self, choices: Iterable[Choice]) -> list[Row]:
+        """The rows of some choices, which wait no longer."""
+        rows = {choice: self.row(choice) for choice in choices}
+        for choice in rows:
+            del self.waiting[choice]
+        return list(rows.values())
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
-        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait. A turned
+        """The rows that this layout makes useful: those that have its order at the port. Others wait. A turned
         form demands its own sequence where a layout shows how it is turned.
 
         What is new in it is combined with all that is known of the rest.
@@ -85,14 +88,10 @@ class Placements:
         readings = tuple(readings)
         self.last.clear()
         self._learn_from(port, readings)
-        found = self.places[port].pop(self._key(layout), [])
-        rows = [self._row(choice) for choice in found if choice in self.waiting]
-        for choice in found:
-            self.waiting.pop(choice, None)
+        found = [choice for choice in self.places[port].pop(finest(layout), []) if choice in self.waiting]
         if self.turned and self.source in self.waiting and any(self._turns(port, each) for each in readings):
-            rows.append(self._row(self.source))
-            del self.waiting[self.source]
-        return rows
+            found.append(self.source)
+        return self._taken(found)
 
     def _turned(self, port: int) -> list[str]:
         """The labels of a port that are turned, in the form's sequence; none where that is the usual one."""
@@ -102,10 +101,8 @@ class Placements:
 
     def _turns(self, port: int, reading: Arrangement) -> bool:
         """Whether a reading has the labels that are turned in the form's sequence."""
-        turned = self.turned[port]
-        return bool(turned) and turned == [
-            *dict.fromkeys(label for label, _ in chain.from_iterable(reading) if label in turned)
-        ]
+        turned, labels = self.turned[port], dict.fromkeys(label for label, _ in chain.from_iterable(reading))
+        return bool(turned) and turned == [label for label in labels if label in turned]
 
     def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
         """Combine what is new in a layout with all that is known of the rest."""
@@ -127,33 +124,31 @@ class Placements:
         if self.form.turned:
             return []
         agreeing = [choice for choice in self.waiting if any(_agrees(choice, each) for each in self.last)]
-        rows = {choice: row for choice in agreeing if wanted(row := self._row(choice))}
-        for choice in rows:
-            del self.waiting[choice]
-        return list(rows.values())
+        return self._taken([choice for choice in agreeing if wanted(self.row(choice))])
 
     def _add(self, choice: Choice) -> None:
         """Let the row of a choice wait until one of its layouts is suggested."""
-        self.waiting[choice] = layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
-        for layout, places in zip(layouts, self.places, strict=True):
-            places.setdefault(self._key(layout), []).append(choice)
+        self.waiting[choice] = None
+        for layout, places in zip(self.row(choice).layouts, self.places, strict=True):
+            places.setdefault(finest(layout), []).append(choice)
 
     def _filled(self, port: int, choice: Choice) -> Layout:
         """The layout that a port has in a choice, which is the same for all that say the same of what it has."""
         key = tuple([choice[place] for place in self.shown[port]])
         known = self.filled[port]
         if key not in known:
-            known[key] = self._layout(port, choice)
+            frame, orders = choice[0], dict(zip(self.runs, choice[1:], strict=True))
+            outer, expand = port not in self.form.columns, self.ports[port].expand
+            leading = map(expand, frame.prefix) if outer else ()
+            trailing = (expand(frame.suffix),) if outer and self.form.suffix else ()
+            places = [[slot for run in self.keys[place] for slot in orders[run]] for place in self.form.places[port]]
+            known[key] = (*leading, *map(expand, places), *trailing)
         return known[key]
 
-    def _row(self, choice: Choice) -> Row:
-        """The row of a choice that waits."""
-        frame: Any = choice[0]
-        return Row(self.waiting[choice], arrangement=frame.prefix, price=self.form.price)
-
-    def _key(self, layout: Layout) -> Layout:
-        """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
-        return layout if self.exact else finest(layout)
+    def row(self, choice: Choice) -> Row:
+        """The row of a choice."""
+        layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
+        return Row(layouts, self.number, choice[0].prefix, self.form.price)
 
     def logical(self, key: Key) -> tuple[Slot, ...]:
         """The factors of some labels in their own sequence."""
@@ -163,18 +158,16 @@ class Placements:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it; None for what it does not.
         """
-        if not self.learns:
-            return ()
         sequence = [slot for group in reading for slot in group]
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
-        learned: list[Hashable] = [self._frame(port, reading) if whole else None]
+        learned: list[Any] = [self._frame(port, reading) if whole else None]
         for key in self.runs:
             count = self.counts.get(key, 0)
             found = tuple([slot for slot in sequence if slot[0] in key]) if count > 1 else ()
             learned.append(found if count > 1 and len(found) == count else None)
         return tuple(learned)
 
-    def _frame(self, port: int, reading: Arrangement) -> _Frame:
+    def _frame(self, port: int, reading: Arrangement) -> Frame:
         """What comes before the operator's own dimensions and, where the form allows it, what comes after.
 
         Own dimensions of size 1 are taken to be the last ones of size 1: else each reading would be one longer.
@@ -193,7 +186,7 @@ class Placements:
         while own and groups and groups[-1] == ():
             groups.pop()
             own -= 1
-        return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
+        return Frame(cut(groups, partial(parted, self.ports)), tuple(after))
 
     def exactly(self, wanted: Row) -> Iterator[Row]:
         """The rows with what comes before the places of a wanted one, and with what else its layouts show."""
@@ -203,36 +196,13 @@ class Placements:
         legal = cut(wanted.arrangement, partial(parted, self.ports)) == wanted.arrangement
         if not whole or not legal or (after and not self.form.suffix):
             return
-        readings = [each for pair in zip(self.ports, wanted.layouts, strict=True) for each in pair[0].readings(pair[1])]
-        shown = [list(chain.from_iterable(reading)) for reading in readings]
-
-        def ways(slots: tuple[Slot, ...]) -> list[tuple[Slot, ...]]:
-            found = [tuple(slot for slot in sequence if slot in slots) for sequence in shown]
-            return list(dict.fromkeys([slots, *(each for each in found if len(each) == len(slots))]))
-
-        keys = [ways(self.logical(key)) if key in self.counts else [self.logical(key)] for key in self.runs]
-        for suffix, *orders in product(ways(after), *keys):
-            yield self.row(wanted.arrangement, suffix, dict(zip(self.runs, orders, strict=True)))
-
-    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Mapping[Key, tuple[Slot, ...]]) -> Row:
-        """The row with something before the places, something behind, and some order of each key."""
-        choice = (_Frame(prefix, suffix), *(orders[key] for key in self.runs))
-        layouts = tuple(self._layout(number, choice) for number in range(len(self.ports)))
-        return Row(layouts, arrangement=prefix, price=self.form.price)
-
-    def _layout(self, number: int, choice: Choice) -> Layout:
-        frame: Any = choice[0]
-        orders: Any = dict(zip(self.runs, choice[1:], strict=True))
-        port = self.ports[number]
-        outer = number not in self.form.columns
-        leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
-        trailing = (port.expand(frame.suffix),) if outer and self.form.suffix else ()
-        places = (
-            port.expand(slot for key in self.keys[place] for slot in orders[key]) for place in self.form.places[number]
-        )
-        return (*leading, *places, *trailing)
+        for port, layout in enumerate(wanted.layouts):
+            self._learn_from(port, self.ports[port].readings(layout))
+        frames = dict.fromkeys((after, *(frame.suffix for frame in self.known[0] if {*frame.suffix} == {*after})))
+        for suffix, *orders in product(frames, *self.known[1:]):
+            yield self.row((Frame(wanted.arrangement, suffix), *orders))
 
 
 def _agrees(choice: Choice, learned: Choice) -> bool:
     """Whether a choice is as a reading says."""
-    return all(said is None or said == part for said, part in zip(learned, choice, strict=False))
+    return all(said is None or said == part for said, part in zip(learned, choice, strict=True))

@@ -7,7 +7,7 @@ written file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 
@@ -23,13 +23,9 @@ being the produced layout or an earlier target.
 """
 
 
-def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Moves:
-    """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
-    return _delivered(written, frozenset(wanted), rigid)
-
-
 @lru_cache(maxsize=65536)
-def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Moves:
+def deliver(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Moves:
+    """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
     orders: dict[tuple[int, ...], list[Layout]] = {}
     for layout in sorted(wanted - {written}):
         orders.setdefault(order(layout), []).append(layout)
@@ -68,16 +64,13 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
     writer = problem.writers[variable]
     if writer is None:
         return FREE
-    written = chosen(problem, rows, writer[0]).layouts[writer[1]]
-    wanted = {problem.operators[number].rows[rows[number]].layouts[port] for number, port in problem.readers[variable]}
-    return price_of_moves(problem, variable, written, wanted)
+    wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    return price_of_moves(problem, variable, chosen(problem, rows, writer[0]).layouts[writer[1]], wanted)
 
 
 def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
     """What moving one variable from the layout that it is written in to those that are wanted costs."""
     if not wanted or wanted == {written}:
         return FREE
-    moves = deliver(written, wanted, problem.variables[variable].rigid)
-    if len(moves) == 1:
-        return problem.move_price(variable, *moves[0])
-    return sum((problem.move_price(variable, source, target) for source, target in moves), FREE)
+    moves = deliver(written, frozenset(wanted), problem.variables[variable].rigid)
+    return sum((problem.move_price(variable, *each) for each in moves[1:]), problem.move_price(variable, *moves[0]))

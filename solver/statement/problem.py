@@ -115,21 +115,18 @@ class LayoutProblem:
         """
         moved = self.variables[variable]
         least = not self.charges(variable) and order(source) != order(target)
+        if least:
+            return self.target.least_price(moved, self.timed)
         if not self.timed:
-            return self.target.least_price(moved) if least else self.target.move_price(moved, source, target)
+            return self.target.move_price(moved, source, target)
         known = self._prices.setdefault((moved.sizes, moved.bytes, moved.turns), {})
-        key = None if least else (source, target)
-        if key not in known:
-            known[key] = (
-                self.target.least_price(moved, timed=True)
-                if least
-                else self.target.move_price(moved, source, target, timed=True)
-            )
-        return known[key]
+        if (source, target) not in known:
+            known[source, target] = self.target.move_price(moved, source, target, timed=True)
+        return known[source, target]
 
     @cached_property
-    def _prices(self) -> dict[Hashable, dict[tuple[Layout, Layout] | None, Price]]:
-        """Those of moves with their time, where they were asked for; under None the least of any."""
+    def _prices(self) -> dict[Hashable, dict[tuple[Layout, Layout], Price]]:
+        """Those of moves with their time, where they were asked for."""
         return {}
 
     def moves_to(self, variable: int, target: Layout) -> Mapping[Price, Sequence[Layout]]:
@@ -234,12 +231,11 @@ class LayoutProblem:
         for number, operator in enumerate(self.operators):
             for port in range(operator.inputs):
                 found[operator.ports[port]].append((number, port))
-        return tuple(tuple(places) for places in found)
+        return tuple(map(tuple, found))
 
     def places(self, variable: int) -> list[tuple[int, int]]:
         """The operators and ports at a variable: where it is produced, if it is, and then those that read it."""
-        writer = self.writers[variable]
-        return [*self.readers[variable]] if writer is None else [writer, *self.readers[variable]]
+        return [*filter(None, (self.writers[variable],)), *self.readers[variable]]
 
     def charging(self, charged: frozenset[int] | None) -> LayoutProblem:
         """The same problem, in which moves of other variables are charged."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
 from layoutsolve.base.fast_dataclasses import dataclass
@@ -11,8 +11,8 @@ from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
 
-Request = tuple[str, int, Layout]
-"""A method of :class:`Alternatives` and its arguments, if it has some."""
+Request = tuple[object, ...]
+"""The name of a method of :class:`Alternatives`, and its arguments."""
 
 
 @dataclass(slots=True)
@@ -23,74 +23,62 @@ class _State:
     of garbage.
     """
 
-    alternatives: Alternatives | None
+    alternatives: Alternatives | None = None
     capped: bool = False
-    steps: dict[Request, tuple[_State, tuple[Row, ...], Request]] = field(default_factory=dict)
+    steps: dict[Request, tuple[_State, tuple[Row, ...]]] = field(default_factory=dict)
 
 
-class Memo:
-    """The rows of all operators that are alike, as a tree of requests: what was asked before is looked up."""
-
-    def __init__(self, make: Callable[[], Alternatives]) -> None:
-        self.make = make
-        self.root = _State(None)
-
-    def operator(self, limit: Limit) -> Memoised:
-        """One operator, of which nothing is asked yet; new rows spend from a limit."""
-        return Memoised(self, limit, self.root, [])
-
-
-@dataclass(slots=True)
 class Memoised:
-    """The rows of one operator; it answers as :class:`Alternatives` do."""
+    """The rows of one operator, which answers as :class:`Alternatives` do. What was asked before of any that is alike,
+    one a :meth:`copy` of another, is looked up in a tree of requests. New rows spend from a ``limit``.
+    """
 
-    _memo: Memo
-    _limit: Limit
-    _state: _State
-    _asked: list[Request]
+    def __init__(
+        self, make: Callable[[], Alternatives], limit: Limit, state: _State | None = None, asked: Iterable[Request] = ()
+    ) -> None:
+        self._make, self._limit, self._state, self._asked = make, limit, state or _State(), [*asked]
 
     def copy(self, limit: Limit) -> Memoised:
         """Another operator of which the same was asked, and whose new rows spend from a limit."""
-        return Memoised(self._memo, limit, self._state, list(self._asked))
+        return Memoised(self._make, limit, self._state, self._asked)
 
     @property
     def capped(self) -> bool:
         """Whether rows were left out because there were too many."""
         return self._state.capped
 
-    def start(self) -> tuple[Row, ...]:
-        return self._ask(("start", -1, ()))
+    def start(self) -> Sequence[Row]:
+        return self._ask("start")
 
-    def push(self, port: int, layout: Layout) -> tuple[Row, ...]:
-        return self._ask(("push", port, layout))
+    def push(self, port: int, layout: Layout) -> Sequence[Row]:
+        return self._ask("push", port, layout)
 
-    def rest(self) -> tuple[Row, ...]:
-        return self._ask(("rest", -1, ()))
+    def rest(self) -> Sequence[Row]:
+        return self._ask("rest")
 
-    def source(self) -> tuple[Row, ...]:
-        return self._ask(("source", -1, ()))
+    def source(self) -> Sequence[Row]:
+        return self._ask("source")
 
-    def _ask(self, request: Request) -> tuple[Row, ...]:
+    def _ask(self, *request: object) -> Sequence[Row]:
         state = self._state
         if request not in state.steps:
             alternatives = state.alternatives or self._replayed()
             state.alternatives = None
             alternatives.spend_from(self._limit)
-            rows = tuple(_answer(alternatives, request))
-            state.steps[request] = (_State(alternatives, alternatives.capped), rows, request)
-        self._state, rows, known = state.steps[request]
-        self._asked.append(known)
-        return rows
+            rows = _answer(alternatives, request)
+            state.steps[request] = _State(alternatives, alternatives.capped), tuple(rows)
+        self._state, known = state.steps[request]
+        self._asked.append(request)
+        return known
 
     def _replayed(self) -> Alternatives:
-        alternatives = self._memo.make()
+        alternatives = self._make()
         for request in self._asked:
             _answer(alternatives, request)
         return alternatives
 
 
 def _answer(alternatives: Alternatives, request: Request) -> list[Row]:
-    name, port, layout = request
-    if name == "push":
-        return alternatives.push(port, layout)
-    return {"start": alternatives.start, "rest": alternatives.rest, "source": alternatives.source}[name]()
+    name, *given = request
+    rows: list[Row] = getattr(alternatives, str(name))(*given)
+    return rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
+from itertools import chain
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranged_rows import Arrangements
@@ -21,38 +21,27 @@ AT_ONCE = 256
 """The same where orders and groupings are decided at once."""
 
 
-class Mode(Enum):
-    """What tells rows apart: orders alone, groupings of orders that are chosen already, or both at once."""
-
-    ORDERS = "orders"
-    GROUPINGS = "groupings"
-    BOTH = "both"
-
-
 class Alternatives:
     """Enumerates the rows of one operator: each layout that is suggested at a port is pushed through all its forms.
 
-    Where groupings of chosen orders are enumerated a fixed form is offered where its very layout is suggested; else, or
-    where another form may have the same orders at another price, where its order is. The ``limit`` cuts rows off when
-    it is over.
+    Rows of the same ``orders`` are one candidate where these alone are chosen. The ``limit`` cuts rows off when it is
+    over, and they are ``most`` at most.
     """
 
-    def __init__(self, relation: Relation, mode: Mode, limit: Limit) -> None:
-        self.ports, self.weigh, self.limit = relation.ports, relation.weigh, limit
-        self.orders = mode is Mode.ORDERS
-        self._most = AT_ONCE if mode is Mode.BOTH else ROWS
-        self.capped = False
+    def __init__(self, relation: Relation, limit: Limit, orders: bool = False, most: int = ROWS) -> None:
+        self.relation, self.ports, self.weigh, self.limit = relation, relation.ports, relation.weigh, limit
+        self.orders, self._most, self.capped = orders, most, False
         self._free: set[tuple[Layout, ...]] = set()
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
-        self._own = relation.own
         self._paid: dict[tuple[int, Layout], Price] = {}
-        self._within = [_Within(port.logical) for port in self.ports]
-        mixed = self.weigh is not None and any(isinstance(form, Arranged) for form in relation.forms)
-        self.exact = mode is Mode.GROUPINGS and not mixed
-        self.makers = [(self._maker(relation, number), number) for number in range(len(relation.forms))]
-        source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arrangements) for row in maker.source()]
-        if isinstance(first := self.makers[0][0], Placements):
-            source.append(first.plain)
+        self._within = [cache(partial(_within, [*map(frozenset, port.logical)])) for port in self.ports]
+        self.makers = [
+            (Arrangements if isinstance(form, Arranged) else Placements)(relation, number, limit)
+            for number, form in enumerate(relation.forms)
+        ]
+        source = [row.layouts for maker in self.makers if isinstance(maker, Arrangements) for row in maker.source()]
+        if isinstance(first := self.makers[0], Placements):
+            source.append(first.row(first.source).layouts)
         self.units = [
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
             for number, port in enumerate(self.ports)
@@ -61,52 +50,40 @@ class Alternatives:
     def spend_from(self, limit: Limit) -> None:
         """Have what follows spend from a limit, and be cut off when it is over."""
         self.limit = limit
-        for maker, _ in self.makers:
+        for maker in self.makers:
             maker.limit = limit
-
-    def _weighed(self, number: int) -> Callable[[Row], Price | None] | None:
-        """What prices rows that do not say yet of which form they are."""
-        weigh = self.weigh
-        return None if weigh is None else lambda row: weigh(_of_form(row, number))
-
-    def _maker(self, relation: Relation, number: int) -> Arrangements | Placements:
-        """What enumerates the rows of a form."""
-        form, ports = relation.forms[number], relation.own.get(number, relation.ports)
-        if isinstance(form, Arranged):
-            return Arrangements(ports, form, relation.outputs, self.limit, self._weighed(number))
-        return Placements(ports, form, self.exact, self.limit)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
-        maker, number = self.makers[0]
+        maker = self.makers[0]
         demands = isinstance(maker, Placements) or self.weigh is not None
-        return self.fresh([(number, maker.start())] if demands else [])
+        return self.fresh(maker.start() if demands else ())
 
     def push(self, port: int, layout: Layout) -> list[Row]:
         """The rows that a layout suggested at a port makes possible, without those known already."""
         readings = tuple(self.ports[port].readings(layout))
-        own = {number: tuple(ports[port].readings(layout)) for number, ports in self._own.items()}
-        found = ((number, maker.push(port, layout, own.get(number, readings))) for maker, number in self.makers)
-        fresh = self.fresh(found)
+        own = {number: tuple(ports[port].readings(layout)) for number, ports in self.relation.own.items()}
+        pushed = (maker.push(port, layout, own.get(number, readings)) for number, maker in enumerate(self.makers))
+        fresh = self.fresh(chain.from_iterable(pushed))
         return fresh if self.weigh is None else fresh + self.fresh(self._cheaper(port, layout))
 
-    def _cheaper(self, port: int, layout: Layout) -> Iterator[tuple[int, Iterable[Row]]]:
+    def _cheaper(self, port: int, layout: Layout) -> Iterator[Row]:
         """The rows of fixed forms that a layout has led to, but that have others, and lose less than what has it."""
         paid = self._paid.get((port, finest(layout) if self.orders else layout))
         if paid is None or paid == FREE:
             return
-        for maker, number in self.makers:
+        for maker in self.makers:
             if isinstance(maker, Placements):
-                yield number, maker.others(partial(self._beats, paid, number))
+                yield from maker.others(partial(self._beats, paid))
 
-    def _beats(self, paid: Price, form: int, row: Row) -> bool:
-        """Whether a row of a form loses less inside than what is paid."""
-        price = None if self.weigh is None else self.weigh(_of_form(row, form))
+    def _beats(self, paid: Price, row: Row) -> bool:
+        """Whether a row loses less inside than what is paid."""
+        price = None if self.weigh is None else self.weigh(row)
         return price is not None and paid.slower(price)
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""
-        return self.fresh((number, maker.start()) for maker, number in self.makers if isinstance(maker, Placements))
+        return self.fresh(row for maker in self.makers if isinstance(maker, Placements) for row in maker.start())
 
     def exactly(self, wanted: Row) -> list[Row]:
         """The row that is as a wanted one, if there is one. Rows that differ in their arrangement alone, by dimensions
@@ -114,46 +91,42 @@ class Alternatives:
         """
         if not 0 <= wanted.form < len(self.makers):
             return []
-        maker, number = self.makers[wanted.form]
-        found = maker.exactly(wanted)
-        return self.fresh([(number, [row for row in found if _of_form(row, number).same(wanted)][:1])])
+        return self.fresh([row for row in self.makers[wanted.form].exactly(wanted) if row.same(wanted)][:1])
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
-        rows = ((number, maker.source()) for maker, number in self.makers if isinstance(maker, Arrangements))
+        rows = (row for maker in self.makers if isinstance(maker, Arrangements) for row in maker.source())
         return self.fresh(rows, anchored=False)
 
-    def fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
-        """Those rows of forms, by number, that are candidates and not known already, with their prices."""
+    def fresh(self, rows: Iterable[Row], anchored: bool = True) -> list[Row]:
+        """Those rows that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
-        for number, rows in found:
-            placed = self.orders and isinstance(self.makers[number][0], Placements)
-            for row in rows:
-                self.limit.spend(len(self.ports) + 1)
-                layouts = self._key(row)
-                if layouts in self._free:
+        for row in rows:
+            self.limit.spend(len(self.ports) + 1)
+            layouts = self._key(row)
+            if layouts in self._free:
+                continue
+            if len(self._free) + len(self._priced) >= self._most:
+                self.capped = True
+                return fresh
+            if not self._fits(row):
+                row = next(filter(self._fits, self._joined(row)), row)
+                if (layouts := self._key(row)) in self._free or not self._fits(row):
                     continue
-                if len(self._free) + len(self._priced) >= self._most:
-                    self.capped = True
-                    return fresh
-                if not self._fits(row):
-                    row = next(filter(self._fits, self._joined(number, row)), row)
-                    if (layouts := self._key(row)) in self._free or not self._fits(row):
-                        continue
-                price = FREE if self.weigh is None else self.weigh(_of_form(row, number))
-                if price is None:
-                    continue
-                price = price if row.price is FREE else row.price + price
-                if placed:
-                    price = self._estimated(row, price)
-                if price == FREE:
-                    self._free.add(layouts)
-                elif (layouts, price) in self._priced:
-                    continue
-                else:
-                    self._priced.add((layouts, price))
-                fresh.append(Row(layouts, number, row.arrangement, price, anchored))
-                self._note(fresh[-1])
+            price = FREE if self.weigh is None else self.weigh(row)
+            if price is None:
+                continue
+            price = price if row.price is FREE else row.price + price
+            if self.orders and isinstance(self.makers[row.form], Placements):
+                price = self._estimated(row, price)
+            if price == FREE:
+                self._free.add(layouts)
+            elif (layouts, price) in self._priced:
+                continue
+            else:
+                self._priced.add((layouts, price))
+            fresh.append(Row(layouts, row.form, row.arrangement, price, anchored))
+            self._note(fresh[-1])
         return fresh
 
     def _key(self, row: Row) -> tuple[Layout, ...]:
@@ -163,9 +136,9 @@ class Alternatives:
     def _fits(self, row: Row) -> bool:
         return all(map(self.candidate, range(len(self.ports)), row.layouts))
 
-    def _joined(self, number: int, row: Row) -> Iterator[Row]:
+    def _joined(self, row: Row) -> Iterator[Row]:
         """The rows with the order of one in as few dimensions as it can be stored in."""
-        maker = self.makers[number][0]
+        maker = self.makers[row.form]
         return maker.rows(maker.joined(row.arrangement)) if isinstance(maker, Arrangements) else iter(())
 
     def _note(self, row: Row) -> None:
@@ -182,7 +155,7 @@ class Alternatives:
     def _estimated(self, row: Row, price: Price) -> Price:
         """The price with the ports at which a row of a fixed number of dimensions merges some that the source has."""
         merged = sum(
-            not port.constant and not all(map(within.__getitem__, layout))
+            not port.constant and not all(map(within, layout))
             for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
         return price + Price(regrouped=merged) if merged else price
@@ -194,17 +167,6 @@ class Alternatives:
         return few and port.expressible(layout)
 
 
-class _Within(dict[Group, bool]):
-    """Whether stored dimensions lie within one of the source."""
-
-    def __init__(self, logical: Layout) -> None:
-        super().__init__()
-        self.logical = [frozenset(whole) for whole in logical]
-
-    def __missing__(self, group: Group) -> bool:
-        return self.setdefault(group, any(whole.issuperset(group) for whole in self.logical))
-
-
-def _of_form(row: Row, number: int) -> Row:
-    """A row as one of a form."""
-    return Row(row.layouts, number, row.arrangement, row.price, row.anchored)
+def _within(logical: Sequence[frozenset[int]], group: Group) -> bool:
+    """Whether a stored dimension lies within one of the source."""
+    return any(whole.issuperset(group) for whole in logical)

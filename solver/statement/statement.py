@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.ir.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.statement.atom_selection import Tensor, unseen
+from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
-from layoutsolve.solver.statement.network import Entry, Network, Orders
-from layoutsolve.solver.statement.objective import Goal, coarse_tiers
+from layoutsolve.solver.statement.network import Entry, Orders, Relation
+from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
+from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
+from layoutsolve.solver.theory.motion import as_layouts
 from layoutsolve.solver.theory.move import hindered
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
@@ -60,7 +60,6 @@ class Statement:
         self.goal = goal or Goal()
         self.target = self.goal.target
         self._simple = self.target.alike, self.goal.counted
-        self.boundary.check(graph)
         self._atoms = atoms or Atoms(graph, opaque_views, self.target.offer)
         self._factors: list[list[int]] = []
         self.variables: list[Variable] = []
@@ -69,7 +68,7 @@ class Statement:
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
         self._state()
-        self.network = Network(self.variables, self.entries, self.target, self.goal.timed)
+        self._bare = LayoutProblem(tuple(self.variables), (), False, self.target, self.goal.timed)
 
     @property
     def rules(self) -> Mapping[int, Rule]:
@@ -103,30 +102,27 @@ class Statement:
 
     def candidates(self, limit: Limit, most: int) -> Candidates:
         """What states the problem of :meth:`orders`, with more and more variables charged."""
-        return Candidates(self.network, limit, most, Mode.ORDERS)
+        return Candidates(self.entries, self._bare, limit, most, orders=True)
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""
-        return unseen(self._tensors(), most)
-
-    def _tensors(self) -> Iterator[Tensor]:
-        for variable, factors in zip(self.variables, self._factors, strict=True):
-            if not variable.constant:
-                for layout in variable.readings.values():
-                    yield tuple(tuple(factors[atom] for atom in group) for group in layout)
+        stated = zip(self.variables, self._factors, strict=True)
+        moving = ((each.readings.values(), factors) for each, factors in stated if not each.constant)
+        shapes = ((layout, factors) for layouts, factors in moving for layout in layouts)
+        return unseen((tuple(tuple(own[atom] for atom in group) for group in layout) for layout, own in shapes), most)
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        most, mode = (AT_ONCE, Mode.BOTH) if kept is None else (CANDIDATES, Mode.GROUPINGS)
-        stated = Candidates(self.network, limit or unlimited(), most, mode, kept).problem()
+        most = AT_ONCE if kept is None else CANDIDATES
+        stated = Candidates(self.entries, self._bare, limit or unlimited(), most, kept=kept).problem()
         return replace(stated, constants=self.constants())
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:
         """The rows of an operator that layouts at some of its ports lead to, and those that it demands by itself."""
-        relation = self.network.relation(number)
+        relation = self.entries[number].relation
         if relation is None:
             return []
-        alternatives = Alternatives(relation, Mode.BOTH, unlimited())
+        alternatives = Alternatives(relation, unlimited())
         found = alternatives.start()
         for port, layout in layouts.items():
             found += alternatives.push(port, layout)
@@ -140,28 +136,15 @@ class Statement:
         operator are in the same layouts, and what is written depends on which.
         """
         operators = []
-        for number, (entry, row) in enumerate(zip(self.entries, rows, strict=True)):
-            found = [each for each in self._recorded(number, row) if each.same(row)] if self._fits(entry, row) else []
-            operators.append(entry.operator(tuple(found[:1])))
-        return LayoutProblem(
-            tuple(self.variables), tuple(operators), False, self.target, self.goal.timed, constants=self.constants()
-        )
-
-    def _recorded(self, number: int, row: Row) -> list[Row]:
-        """Rows of an operator, a recorded one among them if there is one."""
-        entry, relation = self.entries[number], self.network.relation(number)
-        if relation is None:
-            return [*entry.fixed, *entry.following(0, row.layouts[0])]
-        return [*entry.fixed, *Alternatives(relation, Mode.GROUPINGS, unlimited()).exactly(row)]
-
-    def _fits(self, entry: Entry, row: Row) -> bool:
-        """Whether a row has a layout for each port, of just the atoms that are there."""
-        atoms = [list(range(len(self.variables[variable].sizes))) for variable in entry.ports]
-        return [sorted(order(layout)) for layout in row.layouts] == atoms
-
-    def first(self, limit: Limit) -> LayoutProblem:
-        """The problem that is searched first: over orders, where all that groupings decide comes after them."""
-        return self.layouts(limit=limit) if coarse_tiers(self.goal.tiers) is None else self.orders(limit)
+        for entry, row in zip(self.entries, rows, strict=True):
+            atoms, known = [list(range(len(self.variables[variable].sizes))) for variable in entry.ports], list[Row]()
+            if [sorted(order(layout)) for layout in row.layouts] == atoms:
+                if entry.relation is None:
+                    known = [*entry.fixed, *entry.following(0, row.layouts[0])]
+                else:
+                    known = [*entry.fixed, *Alternatives(entry.relation, unlimited()).exactly(row)]
+            operators.append(entry.operator(tuple(each for each in known if each.same(row))[:1]))
+        return replace(self._bare, operators=tuple(operators), constants=self.constants())
 
     def source(self) -> LayoutProblem:
         """The problem in which every operator has little more than its row of the source model."""
@@ -169,22 +152,22 @@ class Statement:
 
     def constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""
-        ports: dict[object, list[int]] = {}
+        values, found = self.graph.values, dict[object, list[int]]()
         for number, variable in enumerate(self.variables):
-            if variable.constant and _bytes(self.graph.values[variable.title]) >= SHARED:
-                ports.setdefault(_place(self.graph.values[variable.title]), []).append(number)
-        ends = {_place(self.graph.values[name]) for name in self.graph.outputs}
+            if variable.constant and _bytes(values[variable.title]) >= SHARED:
+                found.setdefault(_place(values[variable.title]), []).append(number)
+        ends = {_place(values[name]) for name in self.graph.outputs}
         return tuple(
-            Constant(tuple(found), _bytes(self.graph.values[self.variables[found[0]].title]), place in ends)
-            for place, found in ports.items()
-            if len(found) + (place in ends) > 1
+            Constant(tuple(each), _bytes(values[self.variables[each[0]].title]), place in ends)
+            for place, each in found.items()
+            if len(each) + (place in ends) > 1
         )
 
     def _state(self) -> None:
         fixed = self.boundary.fixed(self.graph)
         for name in self.graph.inputs:
-            self._new_variable(name)
-            self._end(name, fixed.inputs[name], reads=False)
+            self._home[name] = self._variable(name, self._atoms.reading(name))
+            self._end(f"input {name}", name, fixed.inputs[name], reads=False)
         nodes = range(len(self.graph.nodes))
         for number in nodes:
             self._outputs(number)
@@ -193,91 +176,83 @@ class Statement:
                 self._node(number)
         for name in dict.fromkeys(self.graph.outputs):
             if name in self._home and name not in fixed.inputs:
-                self._end(name, fixed.outputs[name], reads=True)
+                self._end(f"output {name}", name, fixed.outputs[name], reads=True)
         for name, axes in fixed.inner.items():
-            logical = self._readings[self._home[name]][name]
-            self._fixed(f"layout of {name}", name, tuple(logical[axis] for axis in axes), reads=True)
+            self._end(f"layout of {name}", name, axes, reads=True)
 
-    def _new_variable(self, name: str) -> int:
-        """The variable of a tensor that is produced by something other than a view."""
-        turns = _turns(self.graph.region(name))
-        size = turns * _bytes(self.graph.values[name])
-        self._home[name] = self._variable(name, self._atoms.reading(name), size, turns=turns)
-        return self._home[name]
-
-    def _variable(
-        self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False, turns: int = 1
-    ) -> int:
+    def _variable(self, name: str, reading: tuple[Layout, list[int]], constant: bool = False) -> int:
+        """A variable of a tensor that is produced by something other than a view, or of a constant at a port."""
         logical, leaves = reading
-        sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
+        sizes, turns = tuple(map(self._atoms.size, leaves)), 1 if constant else _turns(self.graph.region(name))
+        size = 0 if constant else turns * _bytes(self.graph.values[name])
         self._readings.append({name: logical})
         self._factors.append(leaves)
         self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns, *self._simple))
         return len(self.variables) - 1
 
-    def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
-        """An input or output of the graph; one without a permutation is free."""
+    def _end(self, title: str, name: str, axes: Permutation | None, reads: bool) -> None:
+        """An input or output of the graph, or an explicit layout; one without a permutation is free. There is one row
+        for all that have the same layout: a graph may have very many.
+        """
         logical = self._readings[self._home[name]][name]
-        title = f"{'output' if reads else 'input'} {name}"
-        if permutation is None:
-            row = self._only_row(logical)
-            self.entries.append(Entry(title, -1, [self._home[name]], int(reads), (row,), free=row.layouts, end=name))
-        else:
-            self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
-
-    def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
-        row = self._only_row(layout)
-        self.entries.append(Entry(title, -1, [self._home[name]], int(reads), (row,), end=name))
-
-    def _only_row(self, layout: Layout) -> Row:
-        """The row of an end, one for all that have the same layout: a graph may have very many."""
-        return self._rows.setdefault(layout, Row((layout,)))
+        layout = logical if axes is None else tuple(logical[axis] for axis in axes)
+        row = self._rows.setdefault(layout, Row((layout,)))
+        free = row.layouts if axes is None else ()
+        self.entries.append(Entry(title, -1, [self._home[name]], int(reads), (row,), free=free, end=name))
 
     def _outputs(self, number: int) -> None:
         """Enter what a node produces: new variables, or another reading of the one that it is a view of."""
         node = self.graph.nodes[number]
         if number in self._atoms.views:
-            source = self._home[node.inputs[0]]
-            self._home[node.outputs[0]] = source
-            self._readings[source][node.outputs[0]] = self._atoms.seen_through(
-                number, self._readings[source][node.inputs[0]]
-            )
-            return
-        for name in node.outputs:
-            if name:
-                self._new_variable(name)
+            (seen,), source = node.outputs, self._home[node.inputs[0]]
+            known, self._home[seen] = self._readings[source], source
+            known[seen] = self._atoms.seen_through(number, known[node.inputs[0]])
+        else:
+            self._home |= {name: self._variable(name, self._atoms.reading(name)) for name in node.outputs if name}
 
     def _node(self, number: int) -> None:
-        node = self.graph.nodes[number]
-        found = self._atoms.rule(number)
-        ports, relations = [], []
+        node, found = self.graph.nodes[number], self._atoms.rule(number)
         names = port_names(self.graph, number, found)
-        for port, name in enumerate(names):
-            constant = self.graph.values[name].data is not None
-            if constant:
-                variable = self._variable(name, self._atoms.constant_reading(number, port), 0, constant=True)
-            else:
-                variable = self._home[name]
-            ports.append(variable)
-            sizes = self.variables[variable].sizes
-            relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
-        own = {way: tuple(self._own_ports(number, way, names, ports)) for way in self._atoms.factored(number)}
-        title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
-        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found, tuple(names))
+        ports = [self._read(number, port, name) for port, name in enumerate(names)]
+        views = self._ports(number, names, ports)
+        fixed, free = tuple[Row, ...](), tuple[Layout, ...]()
         if node.op in ("Transpose", "Reshape"):
-            entry.fixed = self._view_rows(number, relations)
+            fixed = self._view_rows(number, views)
         elif node.op == "State":
-            entry.free = tuple(port.logical for port in relations)
-            entry.fixed = (Row(entry.free),)
-        if entry.free or (entry.fixed and all(isinstance(form, Placed) for form in found.forms)):
-            entry.relations = None
-        self.entries.append(entry)
+            free = tuple(port.logical for port in views)
+            fixed = (Row(free),)
+        still = free or (fixed and all(isinstance(form, Placed) for form in found.forms))
+        relation = None if still else self._relation(number, found, names, ports, views)
+        title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
+        inputs = len(found.inputs)
+        self.entries.append(Entry(title, number, ports, inputs, fixed, node.op, relation, found, tuple(names), free))
 
-    def _own_ports(self, number: int, way: int, names: Sequence[str], ports: Sequence[int]) -> Iterator[Port]:
-        """The ports of a node as a way with labels of its own has them."""
-        for port, (name, variable) in enumerate(zip(names, ports, strict=True)):
-            found = self.variables[variable]
-            yield self._atoms.port(number, port, found.readings[name], found.sizes, found.constant, way)
+    def _read(self, number: int, port: int, name: str) -> int:
+        """The variable at a port of a node: of a constant it is one of its own."""
+        if self.graph.values[name].data is None:
+            return self._home[name]
+        return self._variable(name, self._atoms.constant_reading(number, port), constant=True)
+
+    def _ports(
+        self, number: int, names: Sequence[str], ports: Sequence[int], way: int | None = None
+    ) -> tuple[Port, ...]:
+        """The ports of a node, as a way with labels of its own has them or as all others do."""
+        found = [self.variables[variable] for variable in ports]
+        return tuple(
+            self._atoms.port(number, port, each.readings[name], each.sizes, each.constant, way)
+            for port, (name, each) in enumerate(zip(names, found, strict=True))
+        )
+
+    def _relation(
+        self, number: int, rule: Rule, names: Sequence[str], ports: Sequence[int], views: tuple[Port, ...]
+    ) -> Relation:
+        op = self.graph.nodes[number].op
+        own = {way: self._ports(number, names, ports, way) for way in self._atoms.factored(number)}
+        size = max((self.variables[each].bytes for each in ports), default=0) if self.goal.timed else 0
+        kinds = tuple(self.target.named(op, way) for way in rule.ways)
+        weigh = self.target.weigh(op, kinds, size, seen=not any(port.unseen for port in views))
+        outputs = len(ports) - len(rule.inputs)
+        return Relation(views, rule.forms, outputs, own, weigh, (op, size, kinds) if weigh else ())
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
@@ -293,11 +268,8 @@ class Statement:
         moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, False, turns, *self._simple)
         price = still
         if source != target:
-            slow = not moved.unhindered and hindered(layouts[0], node.attributes["perm"])
-            motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
-            price = self.target.transpose_price(
-                moved, motion, order(target)[len(target) - together :], 0, self.goal.timed
-            )
+            slow = hindered(layouts[0], node.attributes["perm"])
+            price = self.target.transpose_price(moved, source, target, slow, 0, self.goal.timed)
         return (Row(layouts, price=replace(price, transposes=1, reshapes=0, bytes=moved.bytes)),)
 
 

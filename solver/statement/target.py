@@ -2,25 +2,7 @@
 
 A target is data: those that come with the package are JSON files in ``targets/``, which the scripts ``row_classes`` and
 ``latency`` of ``experiments`` measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator
-apart:
-
-* the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
-* for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
-  size 1 in front that is not among the reduced axes;
-* for layer normalisation, ``operator`` or ``written out``;
-* for Resize, mode, every stored dimension, resampled (R) or kept (K), and element type: ``linear KRRK, float32``;
-* for convolution, pooling and the like ``channels-first``, and element type;
-* for convolutions that read or write channels-last ``interleaved``, or ``interleaved result`` where one is written as
-  its transpose; then facts as products have them;
-* for those of few channels that take several pixels as one, ``grouped``, or ``grouped uneven`` where lines are not
-  whole groups, and such facts; for ConvTranspose that is written as a Conv of all its phases, ``phases``;
-* for Transposes, the motion;
-* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right
-  side is constant; then the element type of the result, and ``quantised`` (all of it), ``quantised with bias``,
-  ``quantised weights`` (of 4 bits or in blocks, beside floats) or ``partly quantised``.
-
-What follows a comma is a fact: an entry without it holds for all kinds with it, unless a more precise one is there.
-``classes`` give ways of certain sizes a kind of their own: ``swapped MatMul from large``.
+apart; ``docs/targets.md`` lists them.
 """
 
 from __future__ import annotations
@@ -28,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +19,7 @@ from layoutsolve.base.digest import digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, product, static_elements
 from layoutsolve.ir.integer_storage import PLAIN, Dynamic, Storage
-from layoutsolve.solver.statement.kernel_kinds import Class, Key, Verdict, entry
+from layoutsolve.solver.statement.kernel_kinds import Class, Key, between, entry
 from layoutsolve.solver.statement.target_forms import Table
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
@@ -143,7 +125,7 @@ class Target:
     def runs(self, operator: str, way: Way) -> bool:
         """Whether it runs an operator in a way; where that depends on the row, rows are refused one by one."""
         kind = self.named(operator, way)
-        return not isinstance(kind, str) or self._judged(operator, kind).runs
+        return not isinstance(kind, str) or self._lost_by(operator, kind) is not None
 
     def named(self, operator: str, way: Way) -> Kind:
         """The kind of a way, that of its class where it belongs to one."""
@@ -153,7 +135,7 @@ class Target:
         """A kind, or that of the class which has its sizes."""
         name, *facts = kind.split(", ")
         for each in self.classes.get(operator, ()):
-            if each.of == name and each.has(sizes):
+            if each.of == name and between(sizes, each.least, each.most):
                 return ", ".join((each.name, *facts))
         return kind
 
@@ -168,33 +150,35 @@ class Target:
         """
         if operator not in self.rated:
             return None
-        if all(isinstance(kind, str) and self._judged(operator, kind).free for kind in kinds):
+        if all(isinstance(kind, str) and self._lost_by(operator, kind) == (0, 0) for kind in kinds):
             return None
-        known: dict[str, Price | None] = {}
+
+        @cache
+        def of_kind(text: str) -> Price | None:
+            lost = self._lost_by(operator, text)
+            return None if lost is None else Price(hidden=lost[0], nanoseconds=round(lost[1] * size * 1e9))
 
         def price(row: Row) -> Price | None:
             kind = kinds[row.form]
-            text = kind if isinstance(kind, str) else kind(row)
-            if text not in known:
-                known[text] = self._judged(operator, text).price(size)
-            return known[text]
+            return of_kind(kind if isinstance(kind, str) else kind(row))
 
         def least(row: Row) -> Price | None:
             texts = possible(kinds[row.form], row)
             if texts is None:
                 return FREE
-            prices = [found for text in texts if (found := self._judged(operator, text).price(size)) is not None]
+            prices = [found for text in texts if (found := of_kind(text)) is not None]
             hidden, spent = ([getattr(each, name) for each in prices] for name in ("hidden", "nanoseconds"))
             return Price(hidden=min(hidden), nanoseconds=min(spent)) if prices else None
 
         return price if seen else least
 
-    def _judged(self, operator: str, kind: str) -> Verdict:
-        known, key = self._verdicts, (operator, kind)
+    def _lost_by(self, operator: str, kind: str) -> tuple[int, float] | None:
+        """The hidden transpositions of a kind, and seconds lost per byte; None for one that is refused."""
+        known, key = self._lost, (operator, kind)
         if key not in known:
             runs = operator not in self.rated or entry(self._runnable, operator, kind, True)
-            hidden, extra = entry(self.hidden, operator, kind, 0), entry(self.latency.extra, operator, kind, 0.0)
-            known[key] = Verdict(runs, hidden, extra)
+            lost = entry(self.hidden, operator, kind, 0), entry(self.latency.extra, operator, kind, 0.0)
+            known[key] = lost if runs else None
         return known[key]
 
     @cached_property
@@ -203,7 +187,7 @@ class Target:
         return {**dict.fromkeys(self.unsupported, False), **self.kernels}
 
     @cached_property
-    def _verdicts(self) -> dict[Key, Verdict]:
+    def _lost(self) -> dict[Key, tuple[int, float] | None]:
         """Those that were looked up."""
         return {}
 
@@ -212,22 +196,19 @@ class Target:
         steps = move(source, target, variable.rigid)
         if steps.perm is None:
             return self.reshape_price(steps.reshapes, variable.turns, timed)
-        slow = steps.hindered and not variable.unhindered
-        motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
-        innermost = order(target)[-together:] if together else ()
-        return self.transpose_price(variable, motion, innermost, steps.reshapes, timed)
+        return self.transpose_price(variable, source, target, steps.hindered, steps.reshapes, timed)
 
     def hindrance(self, source: Layout, target: Layout) -> int:
         """The hidden transpositions that a hindered Transpose has beside those of its orders."""
         return self.lost[Motion.GENERAL] - self.lost[motion_between(source, target)[0]]
 
     def transpose_price(
-        self, variable: Variable, motion: Motion, innermost: Sequence[int] = (), reshapes: int = 0, timed: bool = False
+        self, variable: Variable, source: Layout, target: Layout, hindered: bool, reshapes: int, timed: bool
     ) -> Price:
-        """What a Transpose of a variable costs, with so many Reshapes beside it. ``innermost`` are the atoms that stay
-        together where it copies blocks.
-        """
-        spent = self._nanoseconds(variable, motion, innermost, reshapes) if timed else 0
+        """What a Transpose of a variable costs, with so many Reshapes beside it."""
+        slow = hindered and not variable.unhindered
+        motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
+        spent = self._nanoseconds(variable, motion, _block(variable, target, together), reshapes) if timed else 0
         return Price(1, self.lost[motion], reshapes, variable.bytes, spent)
 
     def reshape_price(self, count: int, turns: int = 1, timed: bool = False) -> Price:
@@ -235,18 +216,14 @@ class Target:
         spent = turns * count * round(self.latency.reshape.fixed * 1e9) if timed else 0
         return Price(reshapes=count, nanoseconds=spent) if count else FREE
 
-    def _nanoseconds(self, variable: Variable, motion: Motion, innermost: Sequence[int], reshapes: int) -> int:
-        """The time of a Transpose and the Reshapes beside it, symbolic dimensions counted as 1."""
-        elements, itemsize = self._elements(variable)
-        block = static_elements(tuple(variable.sizes[atom] for atom in innermost))
-        spent = self.latency.transposition(motion, elements, max(1, block), itemsize)
-        return variable.turns * (round(spent * 1e9) + reshapes * round(self.latency.reshape.fixed * 1e9))
-
-    @staticmethod
-    def _elements(variable: Variable) -> tuple[int, int]:
-        """How many elements a variable has, symbolic dimensions counted as 1, and the bytes of each."""
+    def _nanoseconds(self, variable: Variable, motion: Motion, block: int, reshapes: int = 0) -> int:
+        """The time of a Transpose of blocks of so many elements and the Reshapes beside it, symbolic dimensions counted
+        as 1.
+        """
         elements = static_elements(variable.sizes)
-        return elements, max(1, variable.bytes // max(1, elements * variable.turns))
+        itemsize = max(1, variable.bytes // max(1, elements * variable.turns))
+        spent = self.latency.transposition(motion, elements, block, itemsize)
+        return variable.turns * (round(spent * 1e9) + reshapes * round(self.latency.reshape.fixed * 1e9))
 
     def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move to each of the targets, a byte each: those of
@@ -269,9 +246,8 @@ class Target:
             ways = np.stack([motions[:, column], together[:, column]])
             for motion, count in set(zip(*ways.tolist(), strict=True)):
                 if motion != Motion.STILL:
-                    innermost = order(target)[-count:] if count else ()
-                    alike = (ways == [[motion], [count]]).all(0)
-                    spent[alike, column] = self._nanoseconds(variable, Motion(motion), innermost, 0)
+                    alike, block = (ways == [[motion], [count]]).all(0), _block(variable, target, count)
+                    spent[alike, column] = self._nanoseconds(variable, Motion(motion), block)
         return spent
 
     @cached_property
@@ -289,39 +265,16 @@ class Target:
         """The least that a Transpose of a variable may cost, whatever the two layouts are."""
         spent = 0
         if timed:
-            elements, itemsize = self._elements(variable)
-            apart = product(sorted(static_elements((size,)) for size in variable.sizes)[:2])
-            blocks = {Motion.ROWS: max(1, elements // max(1, static_elements((apart,))))}
-            motions = [Motion.SWAP, *([Motion.ROWS, Motion.GENERAL] if len(variable.sizes) > 2 else [])]
-            spent = min(
-                variable.turns
-                * round(self.latency.transposition(motion, elements, blocks.get(motion, 1), itemsize) * 1e9)
-                for motion in motions
-            )
+            apart = static_elements((product(sorted(static_elements((size,)) for size in variable.sizes)[:2]),))
+            rows = max(1, static_elements(variable.sizes) // max(1, apart))
+            ways = [(Motion.SWAP, 1), (Motion.ROWS, rows), (Motion.GENERAL, 1)][: 3 if len(variable.sizes) > 2 else 1]
+            spent = min(self._nanoseconds(variable, *way) for way in ways)
         return Price(1, self.least_lost, 0, variable.bytes, spent)
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of all that the target says, in whatever order and by whatever file it was said."""
-        costs = {f"{motion.name} {size}": asdict(cost) for (motion, size), cost in self.latency.transpose.items()}
-        facts = {
-            "name": self.name,
-            "hidden": {" ".join(way): lost for way, lost in self.hidden.items()},
-            "unsupported": sorted(map(" ".join, self.unsupported)),
-            "extra": {" ".join(way): spent for way, spent in self.latency.extra.items()},
-            "transpose": costs,
-            "reshape": asdict(self.latency.reshape),
-            "domains": sorted(self.domains),
-            "kernels": {" ".join(way): runs for way, runs in self.kernels.items()},
-            "classes": {operator: list(map(asdict, classes)) for operator, classes in self.classes.items()},
-            "names": sorted(self.names),
-            "storage": asdict(self.storage),
-            "idioms": self.idioms,
-            "dynamic": None if self.dynamic is None else asdict(self.dynamic),
-            "qoperator": self.qoperator,
-            **({} if self.table is None else {"table": asdict(self.table)}),
-        }
-        return digest(json.dumps(facts, sort_keys=True).encode())
+        return digest(json.dumps(_plain(asdict(self)), sort_keys=True).encode())
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
@@ -333,3 +286,17 @@ class Target:
         """The operators of which some rows are slow or refused."""
         slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
         return frozenset(slow | {operator for operator, _ in self._runnable})
+
+
+def _block(variable: Variable, target: Layout, together: int) -> int:
+    """The elements of so many atoms that stay together innermost."""
+    return max(1, static_elements(tuple(variable.sizes[atom] for atom in order(target)[::-1][:together])))
+
+
+def _plain(said: Any) -> Any:
+    """What JSON can hold of data, in one order."""
+    if isinstance(said, Mapping):
+        return {str(key): _plain(each) for key, each in said.items()}
+    if isinstance(said, frozenset):
+        return sorted(map(str, said))
+    return list(map(_plain, said)) if isinstance(said, (tuple, list)) else said

@@ -105,7 +105,7 @@ def parsed(content: bytes, said: str) -> Target:
             found = _facts(content.decode(), said)
         except (ValueError, RecursionError) as error:
             raise FieldError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
-        return _target(_completed(file_schema.obj("", found)))
+        return _target(_completed(file_schema.fields("", found)))
     except FieldError as error:
         where = f"{error.field}: " if error.field else ""
         raise OptionError(f"target '{printable(said)}': {printable(f'{where}{error.reason}')}") from error
@@ -198,17 +198,9 @@ def _seconds(field: str, value: Any) -> float:
 
 def _costs(field: str, value: Any) -> dict[tuple[Motion, int], Cost]:
     """The costs of Transposes by motion and bytes of an element."""
-    found: dict[tuple[Motion, int], Cost] = {}
-    for name, sizes in file_schema.fields(field, value, _MOTIONS, _MOTIONS).items():
-        place = file_schema.path(field, name)
-        for size, cost in file_schema.obj(place, sizes).items():
-            if size not in map(str, range(1, MOST_BYTES + 1)):
-                said = f"the bytes of an element must be a whole number from 1 to {MOST_BYTES}"
-                raise FieldError(file_schema.path(place, size), said)
-            found[Motion[name.upper()], int(size)] = _COST(file_schema.path(place, size), cost)
-        if not sizes:
-            raise FieldError(place, "it has no costs: give those of one element size at least")
-    return found
+    sizes = mapping(_COST, tuple(map(str, range(1, MOST_BYTES + 1))), some=True)
+    costs: dict[str, dict[str, Cost]] = record(dict, dict.fromkeys(_MOTIONS, sizes), needed=_MOTIONS)(field, value)
+    return {(Motion[name.upper()], int(size)): cost for name, each in costs.items() for size, cost in each.items()}
 
 
 def _of_operators(item: Reader[T]) -> Reader[dict[str, T]]:
@@ -216,7 +208,7 @@ def _of_operators(item: Reader[T]) -> Reader[dict[str, T]]:
     operators = mapping(item, frozenset({*RULES, "Transpose"}))
 
     def read(field: str, value: Any) -> dict[str, T]:
-        facts = file_schema.obj(field, value)
+        facts = file_schema.fields(field, value)
         for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
             if operator in facts:
                 raise FieldError(file_schema.path(field, operator), "no target can do without")
@@ -270,10 +262,6 @@ def _window(field: str, value: Any) -> tuple[int, ...]:
     return tuple(map(int, said.split("x")))
 
 
-def _match(kernel: Any = (), dtype: Any = (), name: Any = (), **others: Any) -> Match:
-    return Match(kernel, dtype, name, **others)
-
-
 _SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(file_schema.text, some=True)
 _MATCH: Mapping[str, Reader[Any]] = {
     "kernel": array(_window, some=True),
@@ -287,7 +275,7 @@ _LINE: Mapping[str, Reader[Any]] = {
     "policy": choice(POLICIES),
     "price": _COUNT,
     "backend": file_schema.text,
-    "match": record(_match, _MATCH),
+    "match": record(Match, _MATCH),
     **dict.fromkeys(PORTS, _letters),
 }
 

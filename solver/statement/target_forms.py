@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from itertools import takewhile
+from weakref import WeakKeyDictionary
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import CONTROL, Graph, Shape
+from layoutsolve.solver.statement.kernel_kinds import between
 from layoutsolve.solver.theory.letters import MisfitError, form
 from layoutsolve.solver.theory.offer import named
 from layoutsolve.solver.theory.relation import Placed
@@ -36,16 +38,16 @@ PORTS = {"data": 0, "kernel": 1, "bias": 2, "out": -1}
 class Match:
     """Which nodes a line is about; what is empty holds for all.
 
-    ``kernels`` are sizes in space, ``dtypes`` the types in which the first input is stored, ``names`` patterns for what
+    A ``kernel`` is a size in space, a ``dtype`` one in which the first input is stored, a ``name`` a pattern for what
     the source calls the node or its first output. ``grouped`` tells whether a convolution has several groups,
     ``depthwise`` whether it has one for each channel that it reads. ``least`` and ``most`` bound the ``channels`` that
     are read and those that are ``produced``. ``after`` and ``before`` cut a part out of the graph: what follows from
     one of some tensors, and leads to one of some.
     """
 
-    kernels: tuple[tuple[int, ...], ...] = ()
-    dtypes: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    kernel: tuple[tuple[int, ...], ...] = ()
+    dtype: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
     depthwise: bool | None = None
     grouped: bool | None = None
     least: Mapping[str, int] = field(default_factory=dict)
@@ -53,64 +55,51 @@ class Match:
     after: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
 
-    def holds(self, site: Site, rule: Rule | None, within: Within) -> bool:
+    def holds(self, site: Site, rule: Rule | None) -> bool:
         """Whether the line is about a node."""
         value = site.input(0)
-        if self.dtypes and (value is None or value.dtype not in self.dtypes):
+        if self.dtype and (value is None or value.dtype not in self.dtype):
             return False
-        if self.kernels and _kernel(site) not in self.kernels:
+        if self.kernel and _kernel(site) not in self.kernel:
             return False
-        if self.names and not any(fnmatchcase(name, each) for name in _names(site) for each in self.names):
+        if self.name and not any(fnmatchcase(name, each) for name in _names(site) for each in self.name):
             return False
         if self.depthwise is not None and _depthwise(site) != self.depthwise:
             return False
         if self.grouped is not None and (site.attribute("group", 1) > 1) != self.grouped:
             return False
         sizes = _channels(site, rule) if self.least or self.most else {}
-        if not all(name in sizes and sizes[name] >= least for name, least in self.least.items()):
-            return False
-        if not all(name in sizes and sizes[name] <= most for name, most in self.most.items()):
-            return False
-        return within.holds(site, self.after, self.before)
+        return between(sizes, self.least, self.most) and _within(site, self.after, self.before)
 
 
-class Within:
-    """Which nodes follow from some tensors, or lead to some; what is found for a graph is kept for its other nodes."""
+def _within(site: Site, after: tuple[str, ...], before: tuple[str, ...]) -> bool:
+    """Whether a node follows from one of some tensors and leads to one of some others, where any are said.
 
-    def __init__(self) -> None:
-        self._graph: Graph | None = None
-        self._known: dict[tuple[bool, tuple[str, ...]], frozenset[str]] = {}
+    Raises :class:`OptionError` for a tensor that the graph does not have.
+    """
+    made, known = {*site.node.outputs} - {""}, _REACHED.setdefault(site.graph, {})
+    cuts = [(each, forwards) for each, forwards in ((after, True), (before, False)) if each]
+    known.update({cut: _reached(site.graph, *cut) for cut in cuts if cut not in known})
+    return not any(made.isdisjoint(known[cut]) for cut in cuts)
 
-    def holds(self, site: Site, after: tuple[str, ...], before: tuple[str, ...]) -> bool:
-        """Whether a node follows from one of the first tensors and leads to one of the others.
 
-        Raises :class:`OptionError` for a tensor that the graph does not have.
-        """
-        if not after and not before:
-            return True
-        if site.graph is not self._graph:
-            self._graph, self._known = site.graph, {}
-        made = {*site.node.outputs} - {""}
-        cuts = ((after, True), (before, False))
-        return all(not each or not made.isdisjoint(self._reached(site.graph, each, way)) for each, way in cuts)
+_REACHED: WeakKeyDictionary[Graph, dict[tuple[tuple[str, ...], bool], frozenset[str]]] = WeakKeyDictionary()
+"""What was asked before, by graph: what is reached from some tensors, forwards or backwards."""
 
-    def _reached(self, graph: Graph, given: tuple[str, ...], forwards: bool) -> frozenset[str]:
-        known = self._known.get((forwards, given))
-        if known is not None:
-            return known
-        public = {name: own for own, name in graph.names.items()}
-        starts = [name if name in graph.values else public.get(name, "") for name in given]
-        for name, own in zip(given, starts, strict=True):
-            if not own:
-                raise OptionError(f"the target cuts the graph at '{name}', but no tensor is called so")
-        found = set(starts)
-        for node in graph.nodes if forwards else reversed(graph.nodes):
-            left, right = (node.inputs, node.outputs) if forwards else (node.outputs, node.inputs)
-            if not found.isdisjoint(left):
-                found.update(name for name in right if name and graph.values[name].data is None)
-        if forwards:
-            found -= set(starts)
-        return self._known.setdefault((forwards, given), frozenset(found))
+
+def _reached(graph: Graph, given: tuple[str, ...], forwards: bool) -> frozenset[str]:
+    """What follows from some tensors, or leads to them."""
+    public = {name: own for own, name in graph.names.items()}
+    starts = [name if name in graph.values else public.get(name, "") for name in given]
+    if "" in starts:
+        missing = given[starts.index("")]
+        raise OptionError(f"the target cuts the graph at '{missing}', but no tensor is called so")
+    found = set(starts)
+    for node in graph.nodes if forwards else reversed(graph.nodes):
+        left, right = (node.inputs, node.outputs) if forwards else (node.outputs, node.inputs)
+        if not found.isdisjoint(left):
+            found.update(name for name in right if name and graph.values[name].data is None)
+    return frozenset(found - {*starts} if forwards else found)
 
 
 def _kernel(site: Site) -> tuple[int, ...]:
@@ -199,36 +188,30 @@ class Table:
 
         Raises :class:`OptionError` where none of the forms fits.
         """
-        lines = [line for line in self.lines if line.about(site) and line.match.holds(site, known, self._within)]
+        lines = self._about(site, known)
         if not lines:
             return None
         if self.chooses:
             return _choice(lines, site, known)
-        base = based(site, known)
-        ways, reasons, policy = list[Way](), list[str](), None
-        for line in lines:
-            if line.policy:
-                policy = line
-                break
-            if ways and line.backend != ways[0].backend:
-                continue
-            try:
-                ways.append(_way(site, base, line))
-            except MisfitError as error:
-                reasons.append(str(error))
-        if not ways and policy is None:
-            raise _unfit(site, reasons)
-        if not ways and policy is not None:
+        base, ways, reasons = based(site, known), list[Way](), list[str]()
+        for line in takewhile(lambda line: not line.policy, lines):
+            if not ways or line.backend == ways[0].backend:
+                ways += _offered(line, base, site, known, reasons)
+        policy = next((line for line in lines if line.policy), None)
+        if policy is None:
+            return _of_ways(base, ways, None, site, reasons)
+        if not ways:
             backend = self._writing(site) if policy.policy == "follow" else policy.backend
             return _kept(policy, backend, site, known)
-        ways.sort(key=lambda way: way.form.price.hidden)
-        otherwise = None if policy is None else _kept(policy, policy.backend, site, known) or known
-        return replace(base, ways=tuple(ways), closed=True, otherwise=otherwise)
+        return _of_ways(base, ways, _kept(policy, policy.backend, site, known) or known, site, reasons)
+
+    def _about(self, site: Site, known: Rule | None) -> list[Line]:
+        """The lines that are about a node."""
+        return [line for line in self.lines if line.about(site) and line.match.holds(site, known)]
 
     def follows(self, site: Site) -> bool:
         """Whether a node runs in the backend of what writes its first input."""
-        known = known_rule(site)
-        lines = [line for line in self.lines if line.about(site) and line.match.holds(site, known, self._within)]
+        lines = self._about(site, known_rule(site))
         return bool(lines) and lines[0].policy == "follow"
 
     def _writing(self, site: Site) -> str:
@@ -247,10 +230,6 @@ class Table:
                 return "" if found is None else found.ways[0].backend
         return ""
 
-    @cached_property
-    def _within(self) -> Within:
-        return Within()
-
 
 def _choice(lines: Sequence[Line], site: Site, known: Rule | None) -> Rule | None:
     """The rule of a node, given the lines that are about it, whose backend is chosen: all forms and policies, up to the
@@ -264,11 +243,9 @@ def _choice(lines: Sequence[Line], site: Site, known: Rule | None) -> Rule | Non
     if not lettered and not any(line.backend for line in taken):
         return _kept(taken[0], "", site, known)
     base = based(site, known) if lettered else known or opaque(site)
-    ways = [way for line in taken for way in _offered(line, base, site, known, reasons)]
-    if not ways:
-        raise _unfit(site, reasons)
-    ways.sort(key=lambda way: way.form.price.hidden)
-    return replace(base, ways=tuple(ways), closed=True, otherwise=None)
+    return _of_ways(
+        base, [way for line in taken for way in _offered(line, base, site, known, reasons)], None, site, reasons
+    )
 
 
 def _offered(line: Line, base: Rule, site: Site, known: Rule | None, reasons: list[str]) -> list[Way]:
@@ -290,9 +267,15 @@ def _offered(line: Line, base: Rule, site: Site, known: Rule | None, reasons: li
     return [replace(way, backend=line.backend) for way in known.ways]
 
 
-def _unfit(site: Site, reasons: Sequence[str]) -> OptionError:
-    told = "; ".join(dict.fromkeys(reasons))
-    return OptionError(f"no form of the target fits {named(site)}: {told}; give the target one more form, or a policy")
+def _of_ways(base: Rule, ways: Sequence[Way], otherwise: Rule | None, site: Site, reasons: Sequence[str]) -> Rule:
+    """The rule of some ways, the fastest first. Raises :class:`OptionError` where there are none, for some reasons."""
+    if not ways:
+        told = "; ".join(dict.fromkeys(reasons))
+        raise OptionError(
+            f"no form of the target fits {named(site)}: {told}; give the target one more form, or a policy"
+        )
+    fastest = sorted(ways, key=lambda way: way.form.price.hidden)
+    return replace(base, ways=tuple(fastest), closed=True, otherwise=otherwise)
 
 
 def _kept(line: Line, backend: str, site: Site, known: Rule | None) -> Rule | None:

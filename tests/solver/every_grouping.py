@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement, pairwise, permutations, product
 
 from ortools.sat.python import cp_model
@@ -19,8 +20,8 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers
-from layoutsolve.solver.statement.placed_rows import Placements
-from layoutsolve.solver.statement.row_enumeration import Alternatives, Mode
+from layoutsolve.solver.statement.placed_rows import Frame, Placements
+from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
@@ -65,17 +66,15 @@ def _rows(entry: Entry, statement: Statement, kept: set[Orders]) -> Iterator[Row
         for axes in permutations(range(len(entry.free[0]))):
             yield Row(tuple(tuple(logical[axis] for axis in axes) for logical in entry.free))
     yield from entry.fixed
-    if entry.rule is None or entry.relations is None:
+    if (relation := entry.relation) is None:
         return
-    relation = statement.network.relation(statement.entries.index(entry))
-    assert relation is not None
-    weigh, alternatives = relation.weigh, Alternatives(relation, Mode.GROUPINGS, unlimited())
-    for maker, number in alternatives.makers:
+    weigh, alternatives = relation.weigh, Alternatives(relation, unlimited())
+    for maker in alternatives.makers:
         rows = _placed(maker, kept) if isinstance(maker, Placements) else _arranged(maker, kept)
         for row in rows:
-            price = Price() if weigh is None else weigh(Row(row.layouts, number, row.arrangement))
+            price = Price() if weigh is None else weigh(row)
             if price is not None and all(map(alternatives.candidate, range(len(entry.ports)), row.layouts)):
-                yield Row(row.layouts, number, row.arrangement, price + row.price)
+                yield replace(row, price=price + row.price)
 
 
 def _arranged(maker, kept: set[Orders]) -> Iterator[Row]:
@@ -98,7 +97,7 @@ def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
         slots = maker.logical(key)
         if len(slots) > SLOTS:
             raise TooLargeError
-        ways.append([(key, each) for each in (permutations(slots) if form.free.issuperset(key) else (slots,))])
+        ways.append(list(permutations(slots)) if form.free.issuperset(key) else [slots])
     if len(maker.around) > SLOTS:
         raise TooLargeError
     most = max((port.units for port in maker.ports), default=0)
@@ -107,14 +106,14 @@ def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
             before, after = sequence[: len(sequence) - behind], sequence[len(sequence) - behind :]
             finest = tuple((slot,) for slot in before)
             for orders in product(*ways):
-                if _orders(maker.ports, maker.row(finest, after, dict(orders))) not in kept:
+                if _orders(maker.ports, maker.row((Frame(finest, after), *orders))) not in kept:
                     continue
                 for groups in _cuts(
                     before,
                     lambda left, right: any((left in port.atoms) != (right in port.atoms) for port in maker.ports),
                 ):
                     for prefix in _with_units(groups, most) if form.prefix else (groups,):
-                        yield maker.row(prefix, after, dict(orders))
+                        yield maker.row((Frame(prefix, after), *orders))
 
 
 def _orders(ports, row: Row) -> Orders:

@@ -115,14 +115,14 @@ def _priced(
             yield tuple(tuple(logical[axis] for axis in axes) for logical in entry.free), Price()
     for row in entry.fixed:
         yield row.layouts, row.price
-    if entry.rule is None or entry.relations is None:
+    if entry.rule is None or entry.relation is None:
         return
     kinds = tuple(target.named(entry.op, way) for way in entry.rule.ways)
     size = max((variables[variable].bytes for variable in entry.ports), default=0) if timed else 0
-    weigh = target.weigh(entry.op, kinds, size, not any(port.unseen for port in entry.relations))
+    weigh = target.weigh(entry.op, kinds, size, not any(port.unseen for port in entry.relation.ports))
     outputs = range(entry.inputs, len(entry.ports))
     for number, form in enumerate(entry.rule.forms):
-        ports = entry.own.get(number, entry.relations)
+        ports = entry.relation.own.get(number, entry.relation.ports)
         rows = (
             _arranged(ports, form, outputs, weigh is not None) if isinstance(form, Arranged) else _placed(ports, form)
         )

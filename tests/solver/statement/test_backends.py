@@ -81,7 +81,7 @@ def test_nothing_is_cheaper_than_what_is_chosen(seed: int, ends: str) -> None:
     prices = []
     for chosen in product((False, True), repeat=len(convolutions)):
         names = tuple(name for name, taken in zip(convolutions, chosen, strict=True) if taken)
-        own = [replace(there, match=Match(names=names))] if names else []
+        own = [replace(there, match=Match(name=names))] if names else []
         prices.append(least_of(assign(graph, boundary, target=target([*own, here], crossing, False))))
     assert_least(found, prices)
     if ends == "keep":
@@ -113,7 +113,7 @@ def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict
     backends = {name: Backend(int(random.integers(0, 3))) for name in names}
     found = []
     for node in graph.nodes:
-        match = Match(names=(node.outputs[0],))
+        match = Match(name=(node.outputs[0],))
         named = [name for name in names if random.random() < 0.7]
         if node.op == "Conv":
             forms = [FORM if random.random() < 0.5 else HERE for _ in named]
@@ -140,7 +140,7 @@ def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int, ends: str)
     found = assign(graph, boundary, target=among(lines, True))
     names = [node.outputs[0] for node in graph.nodes if node.op in ("Conv", "Add")]
     prices = []
-    for own in product(*([line for line in lines if line.match.names == (name,)] for name in names)):
+    for own in product(*([line for line in lines if line.match.name == (name,)] for name in names)):
         prices.append(least_of(assign(graph, boundary, target=among([*own], False))))
     assert_least(found, prices)
     if ends == "keep":

@@ -15,7 +15,7 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
-from layoutsolve.solver.statement.kernel_kinds import Class, entry
+from layoutsolve.solver.statement.kernel_kinds import between, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
@@ -152,10 +152,10 @@ def test_a_large_side_is_a_class(rows: int, columns: int, large: bool) -> None:
 
 
 @pytest.mark.parametrize("sizes", [{}, {"rows": 3}, {"rows": 4}, {"rows": 7}, {"rows": 8}, {"columns": 5}])
-def test_a_class_has_bounds_on_both_sides(sizes: dict[str, int]) -> None:
+def test_sizes_are_bounded_on_both_sides(sizes: dict[str, int]) -> None:
     """Of sizes that are known."""
-    between = Class("NT", "NT of some", {"rows": 4}, {"rows": 7})
-    assert between.has(sizes) == (4 <= sizes.get("rows", 0) <= 7)
+    found = between(sizes, {"rows": 4}, {"rows": 7})
+    assert found == (4 <= sizes.get("rows", 0) <= 7)
 
 
 def interpolated(channels: Dim, dtype: str) -> Graph:
