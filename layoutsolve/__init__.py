@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from layoutsolve.certification.certificate import Certificate
     from layoutsolve.certification.certify import certify, check_certificate
     from layoutsolve.certification.checker import Recheck
+    from layoutsolve.conversion.cut import cut
     from layoutsolve.conversion.provenance import Provenance, provenance
     from layoutsolve.conversion.session import Session
     from layoutsolve.errors import (
@@ -90,6 +91,7 @@ __all__ = [
     "convert",
     "convert_by",
     "convert_layout",
+    "cut",
     "optimize",
     "plan",
     "provenance",
@@ -105,6 +107,7 @@ _HOMES = {
     "certification.checker": ("Recheck",),
     "inspection.explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
+    "conversion.cut": ("cut",),
     "conversion.provenance": ("Provenance", "provenance"),
     "measurement.profile": ("Profile",),
     "planning.layout_conversion": ("LayoutCall", "convert_layout"),

@@ -71,7 +71,7 @@ def listed(source: Source) -> list[ListedGraph]:
         for name, each in source.constants.items()
     }
     found: dict[int, ListedGraph] = {}
-    for number, title, graph, around in _graphs(_inferred(source.proto).graph, "", 0, known, places):
+    for number, title, graph, around in _graphs(inferred(source.proto).graph, "", 0, known, places):
         found[number] = _listed(number, title or graph.name or "graph", graph, around, places)
     return [found[number] for number in sorted(found)]
 
@@ -80,7 +80,7 @@ Places = Mapping[tuple[int, int, str], int]
 """The numbers of graphs, by those of the graph and the node that they are in, and the name of the attribute."""
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto) -> ModelProto:
     """The model with what ONNX knows of all its tensors."""
     outline = ModelProto()
     outline.CopyFrom(model)

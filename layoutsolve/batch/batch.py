@@ -57,6 +57,7 @@ def _check(options: argparse.Namespace) -> None:
     telling = {"--certify": options.certify, "--check": options.check, "--print": options.stage}
     telling |= {"--plan": options.plan, "--from-plan": options.by_plan}
     telling |= {"--explain": options.explain, "--profile": options.profile, "--extract-metadata": options.extract}
+    telling |= {"--from": options.cut_from, "--to": options.cut_to}
     for name in (name for name, value in telling.items() if value):
         raise OptionError(f"argument {name}: it tells of one model: give one")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):

@@ -237,7 +237,7 @@ def run_one(options: argparse.Namespace) -> int:
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = arguments_of(options)
-        source = _loaded(options)
+        source = _cut(options, _loaded(options))
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             from layoutsolve.frontend import is_onnx
@@ -424,6 +424,19 @@ def _loaded(options: argparse.Namespace) -> Content:
     except OSError as error:
         raise ModelError(f"cannot read standard input: {error.strerror}") from error
     return load(data, "standard input")
+
+
+def _cut(options: argparse.Namespace, source: Content) -> Content:
+    """The part of a model that is asked for."""
+    if not options.cut_from and not options.cut_to:
+        return source
+    from layoutsolve.errors import OptionError
+
+    if options.signature:
+        raise OptionError("--from and --to cut the main subgraph: leave out --signature")
+    from layoutsolve.conversion.cut import cut_content
+
+    return cut_content(source, options.cut_from, options.cut_to)
 
 
 def _waits(name: str) -> bool:

@@ -130,6 +130,15 @@ def add_reading(group: Group) -> None:
     group.add_argument(
         "--signature", default="", metavar="NAME", help="the signature to convert, or all (default: the main subgraph)"
     )
+    for option, what in (("--from", "inputs"), ("--to", "outputs")):
+        group.add_argument(
+            option,
+            action="append",
+            default=[],
+            dest=f"cut_{option[2:]}",
+            metavar="TENSOR",
+            help=f"cut the model: these tensors become its {what} (repeatable)",
+        )
     group.add_argument(
         "--shape",
         action="append",

@@ -1,0 +1,181 @@
+"""A part of a model: from some of its tensors on, up to others, as a model of the same format."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from layoutsolve.base.wording import brief, nearest
+from layoutsolve.errors import OptionError
+from layoutsolve.frontend import Model, parse
+from layoutsolve.frontend.onnx.listing import inferred
+from layoutsolve.frontend.onnx.reading import Source as OnnxSource
+from layoutsolve.io.source import Content, Source, load
+from layoutsolve.ir.names import Names
+from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from layoutsolve.proto.scopes import captures
+from layoutsolve.verification.flatbuffer_repacking import opened, packed
+from layoutsolve.verification.runtimes import require
+
+
+def cut(source: Source, *, start: Sequence[str] = (), end: Sequence[str] = ()) -> bytes:
+    """The part of a model from some tensors on, up to others: a model of the same format.
+
+    Names, types, shapes and quantization stay as they are. What the part needs beside ``start`` stays an input;
+    operators that no output needs are left out.
+
+    :param source: a path, the bytes of a model, or a model in memory, TensorFlow Lite or ONNX. Of several subgraphs the
+        main one is cut.
+    :param start: the names of the tensors that become inputs, by default the model's inputs.
+    :param end: the names of the tensors that become outputs, by default the model's outputs.
+    :raises OptionError: for names that the model has not, and tensors that do not depend on each other.
+    :raises ModelError: for a file that is no model.
+    :raises VerifyError: for a TensorFlow Lite model where LiteRT, which writes it, is not installed.
+    """
+    return bytes(cut_content(load(source), start, end).data)
+
+
+def cut_content(content: Content, start: Sequence[str], end: Sequence[str]) -> Content:
+    """The same for a file that was read: what is cut has its name and its folder."""
+    model = parse(content.data, content.folder, content.called)
+    data = _of_tflite(content, model, start, end) if isinstance(model, Model) else _of_onnx(model, start, end)
+    return replace(content, data=memoryview(data), own=None)
+
+
+class _Needed:
+    """The operators that some results depend on, of those in topological order, each by what it ``reads`` and
+    ``gives``, where the tensors at the start are known.
+    """
+
+    def __init__(
+        self, reads: Sequence[Collection[str]], gives: Sequence[Collection[str]], start: Collection[str]
+    ) -> None:
+        self.reads, self.gives, self.start = reads, gives, {*start}
+
+    @cached_property
+    def behind(self) -> set[str]:
+        """The tensors that depend on those at the start, themselves included."""
+        found = {*self.start}
+        for read, given in zip(self.reads, self.gives, strict=True):
+            if not found.isdisjoint(read):
+                found.update(given)
+        return found
+
+    def of(self, end: Iterable[str]) -> tuple[list[int], set[str]]:
+        """The numbers of the operators, and all tensors that these read or that are at the end."""
+        wanted, numbers = {*end}, list[int]()
+        for number in reversed(range(len(self.reads))):
+            if not wanted.isdisjoint({*self.gives[number]} - self.start):
+                numbers.append(number)
+                wanted.update(self.reads[number])
+        return numbers[::-1], wanted
+
+
+def _check(names: Sequence[str], known: Collection[str], option: str) -> None:
+    """Raise :class:`OptionError` for a name that is given twice, or that the model has not."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise OptionError(f"{option} {brief(name)}: it is given twice")
+        if name not in known:
+            raise OptionError(f"{option} {brief(name)}: the model has no such tensor{nearest(name, known)}")
+
+
+def _check_order(needed: _Needed, wanted: Collection[str], start: Sequence[str], end: Sequence[str]) -> None:
+    """Raise :class:`OptionError` where a start leads to no end, or an end comes before every start."""
+    for name in start:
+        if name in end:
+            raise OptionError(f"--from and --to {brief(name)}: nothing is left between a tensor and itself")
+        if name not in wanted:
+            raise OptionError(
+                f"--from {brief(name)}: no output depends on it: name a tensor before them, or other outputs"
+            )
+    for name in end if start else ():
+        if name not in needed.behind:
+            raise OptionError(f"--to {brief(name)}: it depends on no tensor of --from: name one behind them")
+
+
+def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> bytes:
+    model, graph = ModelProto(), source.original.graph
+    model.CopyFrom(source.original)
+    ports = _ports(source)
+    constants = {each.name for each in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    computed = [name for node in graph.node for name in node.output if name]
+    given = [port.name for port in graph.input if port.name not in constants]
+    _check(start, [*given, *computed], "--from")
+    _check(end, [*given, *computed], "--to")
+    needed = _Needed(
+        [_read(node) for node in graph.node], [list(filter(None, node.output)) for node in graph.node], start
+    )
+    outputs = list(end) or [port.name for port in graph.output]
+    numbers, wanted = needed.of(outputs)
+    _check_order(needed, wanted, start, end)
+    made = model.graph
+    del made.node[:], made.input[:], made.output[:], made.initializer[:], made.sparse_initializer[:], made.value_info[:]
+    made.node.extend(graph.node[number] for number in numbers)
+    names = Names({*computed, *given, *constants})
+    for node in made.node:  # one of several outputs may be a start, and is computed all the same
+        node.output[:] = [names.unique(name) if name in start else name for name in node.output]
+    made.input.extend(_port(ports, name, "--from") for name in start if name not in given)
+    made.input.extend(
+        port
+        for port in graph.input
+        if port.name in wanted and (port.name in start or port.name in given or port.name in constants)
+    )
+    made.initializer.extend(each for each in graph.initializer if each.name in wanted)
+    made.sparse_initializer.extend(each for each in graph.sparse_initializer if each.values.name in wanted)
+    made.output.extend(_port(ports, name, "--to") for name in outputs)
+    inner = {name for number in numbers for name in graph.node[number].output} - {*outputs, *start}
+    made.value_info.extend(each for each in graph.value_info if each.name in inner)
+    return bytes(model.SerializeToString())
+
+
+def _read(node: NodeProto) -> list[str]:
+    return [name for name in (*node.input, *captures(node)) if name]
+
+
+def _ports(source: OnnxSource) -> Mapping[str, ValueInfoProto]:
+    """What is known of the tensors of a model, as the file says it or as ONNX infers it."""
+    graphs: tuple[GraphProto, ...] = (inferred(source.proto).graph, source.original.graph)
+    return {each.name: each for graph in graphs for each in (*graph.value_info, *graph.input, *graph.output)}
+
+
+def _port(ports: Mapping[str, ValueInfoProto], name: str, option: str) -> ValueInfoProto:
+    port = ports.get(name)
+    if port is None or not port.type.WhichOneof("value"):
+        raise OptionError(f"{option} {brief(name)}: its type is not known: name a tensor beside it")
+    return port
+
+
+def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Sequence[str]) -> bytes:
+    require("ai_edge_litert")
+    data, main = bytes(content.data), parsed.subgraphs[0]
+    numbers: dict[str, int] = {}
+    for number, tensor in enumerate(main.tensors):
+        if tensor.data is None:
+            numbers.setdefault(tensor.name, number)
+    _check(start, numbers, "--from")
+    _check(end, numbers, "--to")
+    first = {number: name for name, number in numbers.items()}  # of several of one name that one is meant
+    names = [first.get(number, f"#{number}") for number in range(len(main.tensors))]
+    reads = [[names[each] for each in operator.inputs if each >= 0] for operator in main.operators]
+    gives = [[names[each] for each in operator.outputs if each >= 0] for operator in main.operators]
+    needed, outputs = _Needed(reads, gives, start), list(end) or [names[each] for each in main.outputs]
+    kept, wanted = needed.of(outputs)
+    _check_order(needed, wanted, start, end)
+    model = opened(data)
+    graph: Any = model.subgraphs[0]
+    rest = [each for each in main.inputs if names[each] in wanted and names[each] not in start]
+    graph.operators = [graph.operators[number] for number in kept]
+    for operator in graph.operators:  # one of several outputs may be a start, and is computed all the same
+        again = [each for each in operator.outputs if each >= 0 and names[each] in start]
+        places = {each: len(graph.tensors) + number for number, each in enumerate(again)}
+        graph.tensors += (copy(graph.tensors[each]) for each in again)
+        operator.outputs = [places.get(each, each) for each in operator.outputs]
+    graph.inputs = [*(numbers[name] for name in start), *rest]
+    graph.outputs = [names.index(name) for name in outputs]
+    model.signatureDefs = None  # these and the metadata name inputs and outputs that may be gone
+    model.metadata = [each for each in model.metadata or () if each.name != b"TFLITE_METADATA"]
+    return packed(model, data)
