@@ -34,7 +34,7 @@ def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
 
 
 def meant(assignment: Assignment, applied: Graph | None = None) -> frozenset[str]:
-    """What is moved as real numbers in what :func:`apply` has ``applied``, or makes, of an assignment, as its target
+    """What is moved as floats in what :func:`apply` has ``applied``, or makes, of an assignment, as its target
     wants it.
     """
     if not assignment.goal.target.storage.views:

@@ -1,4 +1,4 @@
-"""Whether a model is what ONNX allows and what it says of itself, before anything is written.
+"""Validation of a model against ONNX's schemas and its own statements, before anything is written.
 
 ONNX's own checker and its inference of types and shapes go over an outline of the model: all of its nodes, without the
 bytes of larger constants. So every node is known to its operator set, with as many inputs and outputs, attributes and
@@ -52,8 +52,8 @@ ELEMENTS = {
 
 
 def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False) -> None:
-    """Raise :class:`LoweringError` unless the model is valid; ``origins`` tells by a node's name where it is from. Of a
-    ``given`` source in ONNX, operators that it has itself may be such that no runtime has a kernel for them.
+    """Raise :class:`LoweringError` unless the model is valid; ``origins`` maps names of nodes to source operators. Of a
+    ``given`` ONNX source, operators that it has itself may be such that no runtime has a kernel for them.
     """
     produced = {name for node in model.graph.node for name in node.output}
     for port in model.graph.output:

@@ -91,9 +91,9 @@ def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Di
 
 
 def dequantised(value: Value) -> Array:
-    """The real numbers of a quantised constant."""
+    """The floats of a quantised constant."""
     if value.quant is None or value.data is None:
-        raise TypeError(f"'{value.name}' is not a quantised constant")
+        raise TypeError(f"'{value.name}' is not a quantized constant")
     return value.quant.real(value.data)
 
 

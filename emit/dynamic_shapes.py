@@ -193,7 +193,9 @@ class _Computer:
         ways = self._ways(dim.symbols)
         if ways is None:
             place = f"{self.node.origin}: " if self.node.origin else ""
-            raise ConversionError(f"{place}no tensor tells the size {dim}, which is needed at run time; {_REMEDY}")
+            raise ConversionError(
+                f"{place}no tensor has the dynamic size {dim}, which is needed at run time; {_REMEDY}"
+            )
         self._compute(dim.symbols, ways)
         return self._polynomial(Polynomial(((dim.symbols, dim.coefficient),)))
 

@@ -61,7 +61,7 @@ def chosen_opset(graph: Graph, asked: int | None) -> int:
 
 
 def ir_version(version: int) -> int:
-    """The version of the file format that a model of an operator set says it is in."""
+    """IR version of a model of an opset."""
     return _FORMATS.get(version, _FORMATS[max(_FORMATS)])
 
 

@@ -1,4 +1,4 @@
-"""Operators on stored integers, in place of those on real numbers between DequantizeLinear and QuantizeLinear.
+"""Operators on stored integers, in place of those on floats between DequantizeLinear and QuantizeLinear.
 
 They are the kernels that ONNX Runtime itself makes of that pattern from its level ``extended`` on, and on the same
 conditions (``qdq_selectors.cc``). Written as such they are there at every level, and give the same integers. Those that

@@ -28,7 +28,7 @@ NAME = "weights_for_this_processor"
 """What the names of the nodes that select, and of those that compute what they select, begin with."""
 
 _TELLS = (
-    "Selects the weights of products of bytes while the model is loaded: int8 where this processor adds products "
+    "Selects the weights of int8 products while the model is loaded: int8 where this processor adds products "
     "exactly (VNNI, ARM, WebAssembly), uint8 where sums of uint8 by int8 saturate in 16 bits (other x86). "
     "Both are the same numbers."
 )
@@ -77,7 +77,7 @@ def write_both(
     weights: Value,
     zero: Array,
 ) -> None:
-    """Write a product of integers by ``weights`` with a sign, whose zero is given, and by the same without one."""
+    """Write an integer product by int8 ``weights``, whose zero point is given, and by the same as uint8."""
     places = places_of(op, domain)
     assert places is not None and weights.data is not None
     _, place, at = places
@@ -96,7 +96,7 @@ def write_both(
 
 
 def write(writer: Writer) -> None:
-    """Write, before all other nodes, what gives the weights that are selected, and tells which processor this is."""
+    """Write, before all other nodes, the selected weights and the probe of the processor."""
     selection = writer.selection
     chosen = {name: real for name, real in selection.real.items() if real}
     if not chosen and not selection.bare:

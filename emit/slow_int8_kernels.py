@@ -1,4 +1,4 @@
-"""What ONNX Runtime's kernels on bytes take longer for than its kernels on floats, as measured on x86."""
+"""What ONNX Runtime's int8 kernels take longer for than its kernels on floats, as measured on x86."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from layoutsolve.proto.messages import GraphProto, NodeProto, TensorProto, Value
 
 
 def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The names of the states that metadata tell of, each with that of the output that replaces it."""
+    """Names of the states in the metadata, each with that of the output that replaces it."""
     return {name[len(STATE) :]: output for name, output in metadata.items() if name.startswith(STATE)}
 
 
@@ -45,14 +45,14 @@ class _Flow:
 
 
 class Regions:
-    """What ties the regions of a model together; what opens them is complete when all nodes are written."""
+    """What ties the subgraphs of a model together; what opens them is complete when all nodes are written."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer, self.graph = writer, writer.graph
         self.flows: dict[Region, _Flow] = {}
 
     def note(self, node: Node) -> None:
-        """Enter an operator of :data:`layoutsolve.ir.graph.CONTROL`, in its turn among all nodes."""
+        """Enter an operator of :data:`layoutsolve.ir.graph.CONTROL`, in its place among all nodes."""
         if node.op in OPENING:
             proto = NodeProto(op_type=node.op)
             around = self.writer.body
@@ -68,7 +68,7 @@ class Regions:
                 self.writer.describe(node.outputs[-1])
 
     def close(self) -> None:
-        """Give each operator with regions its graphs, the inner ones first."""
+        """Give each operator with subgraphs its graphs, the inner ones first."""
         fill = {"If": self._fill_if, "Loop": self._fill_loop, "Scan": self._fill_scan}
         for flow in reversed(self.flows.values()):
             fill[flow.node.op](flow)
@@ -82,7 +82,7 @@ class Regions:
                 self.writer.origins[flow.proto.name] = origin
 
     def next_state(self, node: Node) -> ValueInfoProto:
-        """Write the output that says what a state is after a run."""
+        """Write the output that holds a state's next value."""
         public = self.writer.taken.derived(self.writer.name(node.outputs[0]), "next")
         self.writer.node("Identity", [self.writer.stored(node.inputs[1])], [public])
         return self.writer.info(self.graph.values[node.inputs[1]], public)

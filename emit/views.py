@@ -1,4 +1,4 @@
-"""Transposes, Reshapes and MaxPools of bytes behind DequantizeLinear, not before it.
+"""Transposes, Reshapes and MaxPools of quantized tensors, behind DequantizeLinear, not before it.
 
 OpenVINO takes a QuantizeLinear and a DequantizeLinear for what they mean only where nothing stands between the two.
 Else what reads the numbers is computed in floats. What moves real numbers behind both it computes on bytes itself.
@@ -25,7 +25,7 @@ CHANNELS_FIRST = (0, 3, 1, 2)
 
 
 def meant(graph: Graph) -> frozenset[str]:
-    """What views give of bytes that QuantizeLinear writes, or that are given, for operators on real numbers alone."""
+    """Results of views of what QuantizeLinear writes, or of quantized inputs, for float operators alone."""
     wanted = set[str]()
     for node in reversed(graph.nodes):
         if node.storage and node.op in VIEWS and node.outputs[0] not in graph.results and _keeps(graph, node):
@@ -70,7 +70,7 @@ def _is_quantised(graph: Graph, name: str) -> bool:
 
 
 def as_images(graph: Graph) -> Graph:
-    """The same graph in which what becomes an image of real numbers, channels-first, is one, channels-last, before it
+    """The same graph in which what becomes an image of floats, channels-first, is one, channels-last, before it
     is transposed. OpenVINO takes that for another order of the same bytes, where it moves those of a matrix one by one.
     """
     real = meant(graph)

@@ -1,4 +1,4 @@
-"""The parts of an ONNX model in the making: nodes by region, constants, names, descriptions of tensors."""
+"""The parts of an ONNX model in the making: nodes by subgraph, constants, names, descriptions of tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BYTES_PER_DIMENSION = 8
 
 
 class Body:
-    """The graph of one region in the making. ``real`` are the values that are dequantised in it or around it."""
+    """The graph of one subgraph in the making. ``real`` are the values that are dequantised in it or around it."""
 
     def __init__(self, outer: Body | None = None) -> None:
         self.nodes: list[NodeProto] = []
@@ -140,7 +140,7 @@ class Writer:
         domain: str = "",
         name: str = "",
     ) -> None:
-        """Write one node, by default under a name that tells what it makes. Raises :class:`LoweringError` for an
+        """Write one node, by default under a name of its operator and output. Raises :class:`LoweringError` for an
         attribute that ONNX cannot have.
         """
         name = self.taken.unique(name) if name else self._node_name(op, outputs)

@@ -56,12 +56,12 @@ __all__ = [
 
 
 def is_tflite(data: bytes | memoryview) -> bool:
-    """Whether bytes are taken for a TensorFlow Lite model: they say so."""
+    """Whether a buffer is a TensorFlow Lite model, by its file identifier."""
     return bytes(data[4:8]) == reader.IDENTIFIER
 
 
 def is_onnx(data: bytes | memoryview) -> bool:
-    """Whether bytes are taken for a model in ONNX: their content says so."""
+    """Whether a buffer is an ONNX model, by its content."""
     return not is_tflite(data) and is_model(data)
 
 

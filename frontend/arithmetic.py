@@ -116,7 +116,7 @@ class Arithmetic:
         numbers are beyond those that sizes have.
         """
         if any(abs(factor) >> 63 for _, factor in polynomial.terms):
-            raise OverflowError("a size is beyond all numbers")
+            raise OverflowError("a size exceeds int64")
         if polynomial.constant is not None:
             return polynomial.constant
         symbols, factor = polynomial.content()

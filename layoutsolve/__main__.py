@@ -17,7 +17,7 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def main() -> None:
-    """Run the program and end it with its exit code, which for a signal is 128 and its number, as shells say it.
+    """Run the program and exit with its code, 128 plus its number for a signal, as in shells.
 
     The interpreter is not taken apart: that takes a tenth of a second, in which a signal would be nobody's. Nor is
     garbage collected while modules are loaded, which takes as long as a small model.

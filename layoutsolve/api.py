@@ -1,4 +1,4 @@
-"""Converting and comparing, as a program calls it."""
+"""Public API: conversion, comparison of strategies, verification."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Conversion:
-    """A converted model with everything that is known about it.
+    """Result of :func:`convert`: the ONNX model, its layouts, and their proof.
 
-    ``graph`` is the reference graph. ``assignment`` has the layouts, and the graph that they are of; its ``status`` is
-    'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
-    ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
-    model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
-    given as bytes. ``origins`` tells by a written node's name which operator it comes from. ``kept`` says why a source
-    in ONNX is written as it stands, '' where it is not.
+    ``model`` is the ONNX model; with external data (``external``) :meth:`save` writes a second file beside it.
+    ``graph`` is the imported graph in ONNX operators, ``assignment`` the chosen layouts with the graph that they refer
+    to; its ``status`` is 'optimal' where every level in ``tiers`` is 'optimal' or 'conditional'. ``seconds`` has the
+    wall-clock time of each stage. ``boundary`` and ``reading`` are the options on inputs, outputs and import.
+    ``source`` is the path of the source model, None for bytes. ``origins`` maps names of written nodes to source
+    operators. ``kept`` is the reason why an ONNX source is returned unchanged, '' where it is not.
     """
 
     graph: Graph
@@ -71,9 +71,9 @@ class Conversion:
     mapped: tuple[Mapped, ...] = field(default=(), repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """What another process is handed: all constants go there, wherever they lie here.
+        """State for pickling: all initializers are included, also those that are mapped from the source.
 
-        Raises :class:`ModelError` where they still lie in the source and that has changed.
+        Raises :class:`ModelError` where the source file has changed since it was read.
         """
         unchanged(self.mapped)
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "mapped": ()}
@@ -83,23 +83,23 @@ class Conversion:
         return f"<Conversion of '{self.graph.name}': {counted(self.report['operators'], 'operator')}; {tiers}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML summary for notebooks."""
         title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
         return self.assignment.as_table(title, map(str, self.moved_ends))
 
     @property
     def price(self) -> Price:
-        """What the layouts cost."""
+        """Cost of the layouts: Transposes, layout penalty, bytes and so on."""
         return self.assignment.price
 
     @property
     def bound(self) -> int:
-        """A proven lower bound on the objective's first tier (for 'min-executed', Transposes and hidden ones)."""
+        """Proven lower bound on the objective's first level (for 'min-executed', Transposes plus layout penalty)."""
         return self.assignment.bound
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """What is known about each tier of the objective, in their order: value, proven lower bound and status."""
+        """Levels of the objective in lexicographic order, each with its value, proven lower bound and status."""
         return self.assignment.tiers
 
     @property
@@ -115,19 +115,20 @@ class Conversion:
 
     @property
     def provenance(self) -> Provenance:
-        """How the model was made, which its metadata say: version, source and options."""
+        """Provenance from the model's metadata: version, source digest and options."""
         return of_model(self.model)
 
     @cached_property
     def crossings(self) -> tuple[Crossing, ...] | None:
-        """Where data cross from one backend of the target to another one; None where it has no backends."""
+        """Tensors that cross between backends of the target; None where it has no backends."""
         table = self.assignment.goal.target.table
         return tuple(crossings(self.assignment)) if table is not None and table.backends else None
 
     @cached_property
     def report(self) -> dict[str, object]:
-        """The facts of the conversion, ready for JSON. Operators are counted in the written model, and those of weights
-        that it selects when it is loaded once.
+        """Facts of the conversion as plain data for JSON (docs/json.md).
+
+        Operators are counted in the written model; those that select weights at load time count once.
         """
         operators = [node.op_type for node in running(self.model.graph)]
         return {
@@ -157,17 +158,19 @@ class Conversion:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, and external constants to a file with ``.data`` added to its name: both or none.
+        """Write the model, and its external data to a file with ``.data`` added to its name: both or neither.
 
-        Raises :class:`OutputError` where that is impossible, also where it would overwrite the source model, and
-        :class:`ModelError` where constants still lie in the source and that has changed.
+        Raises :class:`OutputError` where a file cannot be written or would overwrite the source model, and
+        :class:`ModelError` where the source has changed since it was read.
         """
         target = arguments.path("path", path)
         with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
             pass
 
     def session(self, *, threads: int = 0) -> Session:
-        """The model in ONNX Runtime, to be run as its source was: see :class:`layoutsolve.Session`."""
+        """Load the model into ONNX Runtime, to be run with the source's names and dimension orders: see
+        :class:`layoutsolve.Session`.
+        """
         from layoutsolve.conversion.session import Session
 
         if self.external is None:
@@ -178,7 +181,7 @@ class Conversion:
             return Session(path, threads=threads)
 
     def outputs(self, path: str) -> tuple[Output, ...]:
-        """What :meth:`save` writes: the constants where they are apart, then the model."""
+        """Files that :meth:`save` writes: the external data, if any, then the model."""
         if self.external is not None and is_special(path):
             raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
         model = saved(self.model, self.external, path)
@@ -186,9 +189,9 @@ class Conversion:
         return (whole,) if self.external is None else (Output("data", f"{path}.data", self.write_constants), whole)
 
     def write_constants(self, file: BinaryIO) -> None:
-        """Write the constants that are kept apart, as they were when the source was read.
+        """Write the external data, as it was when the source was read.
 
-        Raises :class:`ModelError` where they still lie in the source and that has changed.
+        Raises :class:`ModelError` where the source has changed since.
         """
         if self.external is not None:
             unchanged(self.mapped)
@@ -196,9 +199,9 @@ class Conversion:
             unchanged(self.mapped)
 
     def content(self, path: str | os.PathLike[str]) -> bytes:
-        """The bytes of the model as it is saved under a path, which matters only where constants are apart.
+        """Serialized model as it is saved under a path; the path matters for external data only.
 
-        Raises :class:`OutputError` where the model could not refer to its constants.
+        Raises :class:`OutputError` where the model could not refer to its external data.
         """
         target = arguments.path("path", path)
         return content_of(self.model, self.external, target)
@@ -210,7 +213,7 @@ class Conversion:
         return tuple(end for end in ends if end.moved)
 
     def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
-        """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by name in the file.
+        """Permutations of graph inputs (or outputs) by name in the file: ``stored = transpose(source, permutation)``.
 
         Only those that are not stored as in the source model.
         """
@@ -222,17 +225,17 @@ class Conversion:
 
     @property
     def rounding(self) -> frozenset[tuple[int, int]]:
-        """The operators of the source that are products of integers, to which floats are rounded at run time: each by
-        the numbers of its subgraph and of itself.
+        """Source operators computed as integer products with activations quantized at run time (``dynamic='integer'``):
+        pairs of subgraph and operator numbers.
         """
         origins = [node.origin for node in self.graph.nodes if node.op == "MatMulInteger"]
         return frozenset((origin.subgraph, origin.index) for origin in origins if origin is not None)
 
     def text(self, stage: str) -> str:
-        """What a stage of the conversion made, as text: 'graph', 'problem', 'assignment' or 'applied'.
+        """Text of a stage of the conversion: 'graph', 'problem', 'assignment' or 'applied'.
 
-        The same model and options give the same text. The problem is the one that is searched first: over orders of
-        atoms, where groupings come after them in the objective.
+        It is deterministic for a model and options. The problem is the one that is solved first: over orders of atoms,
+        where groupings come after them in the objective.
         """
         from layoutsolve.inspection import printing
         from layoutsolve.solver.statement.statement import Statement
@@ -250,7 +253,7 @@ class Conversion:
             return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
 
     def profile(self) -> Profile:
-        """Where the time of a run goes in ONNX Runtime on one thread, which is measured on smooth data.
+        """Profile of one inference in ONNX Runtime on one thread, measured on smooth data.
 
         Raises :class:`VerifyError` where ONNX Runtime is missing, or refuses the model.
         """
@@ -262,10 +265,10 @@ class Conversion:
             return profile(path, self.origins)
 
     def explain(self, seconds: float | None = None) -> Explanation:
-        """Why each Transpose and Reshape is there, and what would remove it.
+        """Explain each Transpose and Reshape that is left, and what would remove it.
 
-        That is found by solving again with other choices for the ends, a few times, for ``seconds`` in all, or
-        as much work as solving once may take.
+        Remedies are found by solving again with other layouts of inputs and outputs, within ``seconds`` in all, by
+        default within the work limit of one solve.
         """
         from layoutsolve.inspection.explanation import Explanation
         from layoutsolve.solver.explanation.explain import explain
@@ -297,46 +300,40 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
 ) -> Conversion:
-    """Convert a model of TensorFlow Lite, or give one in ONNX the fewest Transposes: it never gets more of them.
+    """Convert a TensorFlow Lite model to ONNX, or optimise an ONNX model: the fewest Transposes, never more than the
+    source has.
 
-    :param source: its path, its bytes (any buffer that holds them), or a model in memory: an ``onnx.ModelProto`` or an
-        ``onnx_ir.Model``.
-    :param objective: what is minimised: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
-    :param strategy: how: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
-    :param layouts: by names of tensors a pair of strings, the order of dimensions in the source model and the wanted
-        one: ``{"image": ("NHWC", "NCHW")}``.
-    :param inputs: how all others at that end of the graph are stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a
-        mapping from names to such a choice or a pair of orders, how some are, while others keep the source's order (the
-        name '*' stands for them). Where an end is not stored as in the source, the model's metadata say so:
-        ``layoutsolve.layout.image`` is "0 3 1 2".
-    :param outputs: the same of outputs.
-    :param opset: the ONNX operator set, by default the lowest that is enough.
+    :param source: path, bytes (any buffer), or a model in memory: an ``onnx.ModelProto`` or an ``onnx_ir.Model``.
+    :param objective: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
+    :param strategy: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
+    :param layouts: by tensor name a pair of strings, the dimension order in the source model and the wanted one:
+        ``{"image": ("NHWC", "NCHW")}``.
+    :param inputs: layout of all graph inputs: 'keep', 'nchw', 'nhwc' or 'free'; or a mapping from names to such a
+        choice or a pair of orders, where others keep the source's order (the name '*' stands for them). The metadata
+        have the permutation of each that is not stored as in the source: ``layoutsolve.layout.image`` is "0 3 1 2".
+    :param outputs: the same of graph outputs.
+    :param opset: the ONNX opset, 18 to 24, by default the lowest that is enough.
     :param target: the runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu',
-        'ort-arm', ...), or the path of a file as ``docs/targets.md`` describes it.
-    :param contrib: short for the target 'ort-cpu-contrib', which allows operators that ONNX Runtime alone has
-        (FusedMatMul).
-    :param external_data: whether constants are kept in a file beside the model, by default where they are more than a
-        model can hold.
-    :param time_limit: bounds the conversion, in seconds: the search for layouts gets what reading and writing leave,
-        nothing where that is over. By default counted work bounds the search, so that the same model gives the same
-        bytes on any machine.
-    :param custom: what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
-        which writes them as nodes of the domain ``layoutsolve.custom``.
-    :param quant: how operators on quantised numbers are written: 'qdq' as operators on real numbers between
-        QuantizeLinear and DequantizeLinear, of which runtimes make kernels on integers; 'qoperator' as these kernels;
-        'float' as operators on real numbers that still saturate; 'exact' as arithmetic on integers that gives LiteRT's
-        results, bit for bit (``docs/quantised.md``).
-    :param dynamic: how floats are multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run
-        time, as LiteRT does it, in dense layers for which the target says that it is faster ('integer').
-    :param weights: what becomes of weights of bytes of convolutions whose zero is not stored as 0: they are kept
-        ('source'), or the nearest ones for which it is are taken ('symmetric'), which is faster, and changes results a
-        little.
+        'ort-arm', 'portable', ...), or the path of a file as ``docs/targets.md`` describes it.
+    :param contrib: short for the target 'ort-cpu-contrib', which allows ONNX Runtime's contrib operators (FusedMatMul).
+    :param external_data: whether initializers are written to an external data file, by default where they exceed 2 GB.
+    :param time_limit: limit of the whole conversion, in seconds: solving gets the time that reading and writing leave.
+        By default the limit is deterministic work, so that the same model gives the same bytes on any machine.
+    :param custom: custom operators without a lowering: an 'error' that lists them, or 'passthrough', which writes them
+        as nodes of the domain ``layoutsolve.custom``.
+    :param quant: the format of quantized operators: 'qdq', float operators between QuantizeLinear and DequantizeLinear,
+        which runtimes fuse into int8 kernels; 'qoperator', these kernels; 'float', dequantized operators that still
+        saturate; 'exact', integer arithmetic that is bit-exact with LiteRT (``docs/quantised.md``).
+    :param dynamic: hybrid (dynamic range) fully-connected layers: 'float', or 'integer' with activations quantized at
+        run time as in LiteRT, where the target lists that as faster.
+    :param weights: asymmetric 8-bit convolution weights: kept ('source'), or rounded to zero point 0 ('symmetric'),
+        which is faster and changes results a little.
     :param signature: the signature to convert, by default the main subgraph.
-    :param shapes: the sizes of inputs by name, -1 for an open one: ``{"image": (1, 224, 224, 3)}``.
-    :param max_size: the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB
-        more.
+    :param shapes: shapes of inputs by name, -1 for a dynamic size: ``{"image": (1, 224, 224, 3)}``.
+    :param max_size: limit of the size of the ONNX model, in bytes, by default 4 times the source and 16 MiB more.
+    :returns: the conversion.
     :raises TypeError: for arguments of a wrong type.
-    :raises ConversionError: for everything else that is wrong.
+    :raises ConversionError: for every other error, by its kind (:mod:`layoutsolve.errors`).
     """
     options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
@@ -470,10 +467,10 @@ def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
 
 
 def associated_files(source: Source) -> dict[str, bytes]:
-    """The files that are packed behind a TensorFlow Lite model, by name: labels, vocabularies and the like.
+    """Files that are packed behind a TensorFlow Lite model, by name: labels, vocabularies and the like.
 
-    Those that are texts are in the ONNX model's metadata as well, as ``tflite.file.NAME``. Raises
-    :class:`ConversionError` for what is no such model.
+    Text files are in the ONNX model's metadata as well, as ``tflite.file.NAME``. Raises :class:`ConversionError` for
+    anything but a TensorFlow Lite model.
     """
     content = load(source)
     with Stages(content)("read"):
@@ -482,7 +479,7 @@ def associated_files(source: Source) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One strategy's result on a model; ``status``, ``bound`` and ``tiers`` are those of its assignment."""
+    """Result of one strategy on a model: its price, and the status, bound and objective levels of its assignment."""
 
     strategy: str
     status: str
@@ -510,9 +507,11 @@ def compare(
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
 ) -> list[Comparison]:
-    """What every strategy makes of a model: one row each, over the same graph and priced the same way.
+    """Solve a model with every strategy: one :class:`Comparison` each, over the same graph and with the same cost
+    model.
 
-    ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
+    Arguments are those of :func:`convert`. ``time_limit`` limits each strategy, in seconds. A strategy that cannot
+    solve the model has no entry.
     """
     options = arguments.Options.of(locals())
     content, goal = load(source), options.goal
@@ -560,17 +559,20 @@ def verify(
     data: str | os.PathLike[str] | Mapping[str, npt.ArrayLike] | None = None,
     tensors: bool = False,
 ) -> Verification:
-    """Run the source in LiteRT and the conversion in ONNX Runtime on the same data, and compare all outputs.
+    """Measure the accuracy of a conversion: run the source in LiteRT and the result in ONNX Runtime on the same data.
 
-    The data are drawn from a ``seed``, ``samples`` of them in turn from several distributions (smooth like images,
+    Outputs are compared end to end. In a TensorFlow Lite model every intermediate tensor is compared too, each operator
+    on LiteRT's own inputs, and the first diverging operator is named; where all tensors have more than 512 MB only with
+    ``tensors``.
+
+    The data are ``samples`` inputs drawn from ``seed``, in turn from several distributions (smooth like images,
     uniform, normal, extreme), by default one of each as far as 10 seconds go; indices are in the range of what they
-    index. A model with states is run so many ``steps`` in a row on each, by default three. Or they are ``data``: arrays
-    by the names of inputs, in the source's order of dimensions, with one dimension more in front where they hold
-    several samples (the steps of one sample, if the model has states); or the path of a ``.npz`` file of such arrays,
-    or of a folder of such files. Every tensor inside of a model of TensorFlow Lite is compared too, each operator on
-    LiteRT's own inputs, and the first that departs is named; with ``tensors`` however large they are. Where a runtime
-    refuses its model the ``verdict`` says so. Raises :class:`VerifyError` where a runtime is missing, and where data
-    do not fit.
+    index. A model with states is run ``steps`` times in a row on each, by default three. Or they are ``data``: arrays
+    by the names of inputs, in the source's dimension order, with a leading sample dimension where they hold several
+    (time steps, if the model has states); or the path of a ``.npz`` file of such arrays, or of a folder of such files.
+
+    Returns a :class:`Verification`, whose ``verdict`` is 'not verified' where a runtime refuses its model. Raises
+    :class:`VerifyError` where a runtime is missing, and where data do not fit.
     """
     from layoutsolve.verification.input_files import read
 

@@ -1,4 +1,4 @@
-"""Every way a conversion can be refused. Each message names what is wrong, where, and the remedy."""
+"""Errors of layoutsolve. Each message states what is wrong, where, and the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ConversionError(Exception):
 
 
 class ModelError(ConversionError):
-    """The input is not a readable TensorFlow Lite model, or contradicts itself."""
+    """The source is not a readable TensorFlow Lite or ONNX model, or contradicts itself."""
 
 
 class LayoutError(ConversionError):
@@ -27,15 +27,15 @@ class LayoutError(ConversionError):
 
 
 class OptionError(ConversionError):
-    """An option has a value that cannot be used."""
+    """An option or argument has an invalid value."""
 
 
 class StrategyError(OptionError):
-    """A strategy cannot solve this model, or a package that it needs is missing; another strategy can."""
+    """A strategy cannot solve this model, or needs a package that is not installed; use another strategy."""
 
 
 class LoweringError(ConversionError):
-    """A lowering wrote what cannot be: it is wrong, or did not notice that the model contradicts itself."""
+    """A lowering wrote an invalid operator: it has a bug, or did not notice that the model contradicts itself."""
 
 
 class CertificateError(ConversionError):
@@ -47,26 +47,26 @@ class PlanError(ConversionError):
 
 
 class OutputError(ConversionError):
-    """The converted model cannot be written where it was asked for."""
+    """An output file cannot be written."""
 
 
 class VerifyError(ConversionError):
-    """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
+    """The conversion cannot be compared with its source: a runtime is missing, or refuses the model."""
 
 
 class SessionError(ConversionError):
-    """A model cannot be loaded or run: ONNX Runtime is missing or refuses it, or what it is given does not fit."""
+    """A model cannot be loaded or run: ONNX Runtime is missing or refuses it, or the inputs do not fit."""
 
 
 class MeasureError(ConversionError):
-    """What was measured says nothing: the machine is too busy."""
+    """A measurement is too noisy: the machine is busy."""
 
 
 class InternalError(ConversionError):
-    """Something went wrong that no model and no option should bring about: a fault of layoutsolve, or want of memory.
+    """An unexpected error: a bug in layoutsolve, or out of memory.
 
-    ``stage`` is what was being done, ``origin`` the operator that it was done to, '' where that is unknown. The
-    unexpected exception is the cause.
+    ``stage`` is the stage of the conversion, ``origin`` the operator in it, '' where that is unknown. The unexpected
+    exception is the cause.
     """
 
     def __init__(self, message: str, *, stage: str = "", origin: str = "") -> None:
@@ -76,9 +76,9 @@ class InternalError(ConversionError):
 
 
 class BudgetError(ConversionError):
-    """The conversion would take far more memory, or write far more, than the size of the source calls for.
+    """The conversion would need memory, or write a model, out of proportion to the size of the source.
 
-    ``reason`` says what is too much, ``remedy`` what the user can do.
+    ``reason`` names the quantity and its limit, ``remedy`` what the user can do.
     """
 
     def __init__(self, reason: str, remedy: str) -> None:
@@ -93,9 +93,9 @@ class BudgetError(ConversionError):
 class Gap:
     """One operator that cannot be converted.
 
-    ``index`` and ``subgraph`` locate the operator in the model, ``operator`` is its TFLite name, ``tensor`` the
-    name of its first output, ``reason`` says what exactly is missing and ``remedy`` what the user can do. ``index`` is
-    -1 where that is about the model, and no operator.
+    ``index`` and ``subgraph`` locate the operator in the model, ``operator`` is its TFLite name, ``tensor`` the name of
+    its first output, ``reason`` the missing feature and ``remedy`` what the user can do. ``index`` is -1 where that is
+    about the model, and no operator.
     """
 
     subgraph: int
@@ -113,7 +113,7 @@ class Gap:
 
 
 class UnsupportedError(ConversionError):
-    """The model uses operators or variants that cannot be converted; ``gaps`` lists all of them at once."""
+    """The model has operators that cannot be converted; ``gaps`` lists all of them."""
 
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self.gaps = tuple(gaps)

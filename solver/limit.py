@@ -148,7 +148,7 @@ class Limit:
         return max(LEAST, left if self._parent is None else min(left, self._parent.seconds))
 
     def searched(self, deterministic_seconds: float, finished: bool) -> None:
-        """Count what CP-SAT has done, and whether it came to an end."""
+        """Count the work of CP-SAT, and record whether it completed."""
         self.spend(int(deterministic_seconds * DETERMINISTIC_SECOND))
         if not finished:
             self._end()

@@ -214,10 +214,11 @@ def page(facts: Mapping[str, Facts]) -> str:
 
 def _legend() -> list[str]:
     return [
-        "*Types* are those of float and integer tensors that are computed. *Quantized* are the stored types of quantized",
-        "tensors; *weights* are constants beside them, *hybrid* are quantized constants beside float32 (dynamic range",
-        "quantization). *Opset* is the lowest that carries a case, from the least to the most demanding one. *Layouts*",
-        "are those that the solver may choose, by the strictest of the ONNX operators that an operator becomes:",
+        "*Types* are those of float and integer tensors that are computed. *Quantized* are the stored types of",
+        "quantized tensors; *weights* are constants beside them, *hybrid* are quantized constants beside float32",
+        "(dynamic range quantization). *Opset* is the lowest that carries a case, from the least to the most",
+        "demanding one. *Layouts* are those that the solver may choose, by the strictest of the ONNX operators that an",
+        "operator becomes:",
         "",
         *(f"* {name}: {text}." for name, text in reversed(CATEGORIES.items())),
         f"* {NO_LAYOUT}: nothing with two dimensions to arrange.",

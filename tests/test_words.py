@@ -47,10 +47,10 @@ def test_foreign_words_are_found() -> None:
     examples = (
         "models of bytes, kernels on bytes, floats by bytes, it reads bytes, | bytes |, numbers of 16 bits; "
         "real numbers, other numbers than, one step off, within one step, halves otherwise, without a sign, "
-        "dense layer, plain kernels, as far off as LiteRT's, departs, constants in a file, copies of constants, the ends, each end, "
-        "known beforehand, guards, open sizes, regions, it turns, motions, flooding, ways to run, rows of an operator, "
-        "chosen rows, hidden ones, tiers, for these orders, closure, capped, offers, what is paid, struck out, "
-        "hang together, charged, counted work, out of the question, told, says"
+        "dense layer, plain kernels, as far off as LiteRT's, departs, constants in a file, copies of constants, "
+        "the ends, each end, known beforehand, guards, open sizes, regions, it turns, motions, flooding, ways to run, "
+        "rows of an operator, chosen rows, hidden ones, tiers, for these orders, closure, capped, offers, "
+        "what is paid, struck out, hang together, charged, counted work, out of the question, told, says"
     )
     assert not [better for pattern, better in words.PATTERNS if not pattern.search(examples)]
     legitimate = (

@@ -18,7 +18,7 @@ ROOMS = ("layoutsolve", "frontend", "solver", "emit")
 
 WORDS: Mapping[str, Sequence[str]] = {
     "int8, uint8, quantized": (
-        r"(?<!number )(?<!amount )(?<!budget )\b(?:[Oo]f|[Oo]n) bytes\b",
+        r"(?<!number )(?<!amount )(?<!budget )\b(?:[Oo]f|[Oo]n) bytes\b(?! objects)",
         r"\bfloats? (?:by|and|or|to) (?:weights of )?bytes\b|\bbetween bytes\b|\bbytes by weights\b",
         r"\b(?:reads?|gives?|into) bytes\b(?! \d)|\b(?:those|they) are bytes\b|\bmultip(?:ly|lies) bytes\b",
         r"\|\s*bytes\s*\|",
@@ -42,7 +42,7 @@ WORDS: Mapping[str, Sequence[str]] = {
         r"\bconstants? (?:that are )?stored\b|\bcop(?:y|ies) of constants?\b|\bbytes of constants?\b",
     ),
     "graph inputs and outputs": (
-        r"\b(?:the|free|all|other|moved|their|its|both|which|what|how) ends\b(?! (?:at|in|with|up)\b)",
+        r"\b(?:the|free|all|other|moved|their|its|both|which|what|how) ends\b(?! (?:at|in|with|up|of their range)\b)",
         r"\bends (?:are|of (?:the|a) (?:model|graph))\b|\b(?:each|every|an|no) end\b(?! of)",
     ),
     "constant folding": (r"\b(?:known|computed|folded) (?:ahead|before(?:hand| (?:it|they|the model) runs?))\b",),
@@ -89,14 +89,14 @@ NAMES: Mapping[str, Sequence[str]] = {
 
 PATTERNS = [(re.compile("|".join(each)), better) for better, each in WORDS.items()]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"`[^`\n]*`")
+CODE = re.compile(r"``[^`\n]*``|`[^`\n]*`")
 TARGET = re.compile(r"\]\([^)]*\)|<!--.*?-->|^\[[^\]]*\]: .*$", re.MULTILINE)
 Place = Iterator[tuple[str, str]]
 
 
 def pages() -> Place:
     """Prose of the documentation: pages without code, inline code and targets of links, lines joined."""
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = TARGET.sub("]", CODE.sub("`", FENCE.sub("", page.read_text(encoding="utf-8"))))
         yield str(page.relative_to(ROOT)), re.sub(r"\n[ ]*(?=[^|\n#*])", " ", text)
 

@@ -1,1 +1,3 @@
-"""What guards look at, and what they write: :mod:`layoutsolve.emit.optimization_barriers` has the table of them."""
+"""What optimisation barriers look at, and what they write: :mod:`layoutsolve.emit.optimization_barriers` has the table
+of them.
+"""

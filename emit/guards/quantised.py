@@ -81,7 +81,7 @@ def _is_broken(scope: Scope, node: NodeProto) -> bool:
 
 
 def requantised(scope: Scope, node: NodeProto) -> list[NodeProto]:
-    """The QuantizeLinear that give quantised numbers other parameters: of two roundings one of another step is made."""
+    """QuantizeLinear that requantize to other parameters: ONNX Runtime would merge the two roundings into one."""
     before = scope.origin(node.input[0])
     if before is None or before.op_type != "QuantizeLinear":
         return []
@@ -96,7 +96,7 @@ def requantised(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def given_back(scope: Scope, node: NodeProto) -> list[NodeProto]:
-    """What leads from quantised numbers to an output with the same parameters, perhaps limited on the way.
+    """Path from a quantized tensor to an output with the same parameters, perhaps clamped on the way.
 
     Where the limits change nothing the output takes the place of what it is computed from, and other readers find none.
     """
@@ -115,8 +115,8 @@ def given_back(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def gated_by_itself(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """What computes the only GELU, or its approximation, of quantised numbers: it is one kernel only if all of it reads
-    one tensor, and each reader gets a DequantizeLinear of its own.
+    """The only GELU, or its approximation, of a quantized tensor: it is fused only if all of it reads one tensor, and
+    each reader gets a DequantizeLinear of its own.
     """
     readers = scope.readers.get(node.output[0], ())
 
@@ -169,7 +169,7 @@ def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def slower_in_bytes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """What quantises a result that kernels on bytes take longer for than floats."""
+    """What quantises a result that int8 kernels take longer for than floats."""
     readers = [each for each in scope.readers.get(node.output[0], ()) if each.op_type == "QuantizeLinear"]
     zeros = (scope.constants.get(each.input[2]) for each in readers if len(each.input) > 2)
     data = [_dequantised(scope, name) for name in node.input[:2]]
@@ -238,8 +238,8 @@ IS_SLOWER: Mapping[str, Callable[[Scope, NodeProto, Sequence[str]], bool]] = {
 
 
 def of_real_weights(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left. What is
-    added to it is a constant vector, or else it is left alone.
+    """Product of a quantized tensor by float constants, which would be quantized to 8 bits per tensor. What is added to
+    it is a constant vector, or else it is left alone.
     """
     if not (_by_constants(scope, node) and _between(scope, node, node.output[0])):
         return ()
@@ -250,7 +250,7 @@ def of_real_weights(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
 
 
 def of_large_bias(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """A product of quantised numbers to which more is added than 32 bits hold."""
+    """Product of a quantized tensor with a bias beyond int32."""
     large = len(node.input) > 2 and _overflows(scope, node, node.input[2])
     return [node] if large and _between(scope, node, node.output[0]) else ()
 

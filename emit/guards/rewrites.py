@@ -93,8 +93,8 @@ def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
 
 
 def take_images(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
-    """Let a node read all along an axis of its first input, most often the one image of a batch; of bytes before they
-    are made real numbers.
+    """Let a node read all along an axis of its first input, most often the one image of a batch; a quantized one before
+    it is dequantized.
     """
     before = scope.producers.get(node.input[0])
     reader = before if before is not None and before.op_type == "DequantizeLinear" else node

@@ -1,4 +1,6 @@
-"""One graph of an ONNX model as guards see it: what makes a value, what reads it, what it is behind views."""
+"""One graph of an ONNX model as optimisation barriers see it: what makes a value, what reads it, what it is behind
+views.
+"""
 
 from __future__ import annotations
 
@@ -101,8 +103,8 @@ class Scope:
         return {each.name: each.type.tensor_type for each in said if each.type.tensor_type.HasField("shape")}
 
     def shape(self, name: str) -> Sequence[int]:
-        """The dimensions of a value that is computed, 0 for one that has a name; none where nothing is said of them,
-        or of what it is quantised or dequantised of.
+        """Dimensions of a computed value, 0 for a symbolic one; none where they are unknown, or those of what it is
+        quantized or dequantized from.
         """
         found, before = self._said.get(name), self.producers.get(name)
         while found is None and before is not None and before.op_type in _QUANTISING:

@@ -97,7 +97,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", type=Path, metavar="FILE", help="numbers to compare with")
     options = parser.parse_args(given)
     found: list[Result] = []
-    print("| objective | models | Transposes | hidden | Reshapes | bytes | proven | for these orders | seconds |")
+    print("| objective | models | Transposes | layout penalty | Reshapes | bytes | proven | conditional | seconds |")
     print("|---|---|---|---|---|---|---|---|---|")
     for objective in [options.objective] if options.objective else OBJECTIVES:
         results = []

@@ -92,7 +92,7 @@ def strategies() -> str:
     for strategy in ("transpose", "propagate", "cpsat"):
         conversion = layoutsolve.convert(content, strategy=strategy)
         price = conversion.price
-        title = f"{strategy}: {price.transposes} Transposes, {price.hidden} hidden"
+        title = f"{strategy}: {price.transposes} Transposes, layout penalty {price.hidden}"
         sides[title] = written_side(conversion, conversion.explain(), source_side(content)[1])
     return drawn(sides)
 

@@ -132,8 +132,8 @@ def _copy(into: object, name: str, value: object) -> None:
 
 
 def of(proto: TensorProto, beside: Beside | None = None) -> Constant:
-    """The elements of a tensor. Raises :class:`ModelError` where they are not as many as its shape says, or are kept
-    where nothing may be read.
+    """Elements of a tensor. Raises :class:`ModelError` where their number contradicts its shape, or where they are in
+    external data that may not be read.
     """
     dtype, shape = TYPES.get(proto.data_type), tuple(proto.dims)
     count = elements(f"constant '{proto.name}'", shape)

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: their graphs are written in place, in regions of their own, so that layouts go through them.
+"""If, Loop and Scan: their graphs are written in place, in subgraphs of their own, so that layouts go through them.
 
 What cannot be is left as it stands: what hands on something else than tensors of a known number of dimensions.
 """

@@ -1,4 +1,4 @@
-"""Which bytes are a model in ONNX, as far as that is told without reading them."""
+"""Detection of ONNX models by their first fields, without parsing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _LONGEST = 10
 
 
 def is_model(data: bytes | memoryview) -> bool:
-    """Whether bytes look like a model in ONNX: fields of one alone, as far as they are told without reading them."""
+    """Whether a buffer looks like an ONNX model: it has fields that only these have, as far as that can be seen without
+    parsing.
+    """
     view, at, seen = memoryview(data).cast("B"), 0, set[int]()
     while at < len(view):
         tag, at = _number(view, at)

@@ -108,12 +108,12 @@ class Draft:
         return value
 
     def equate(self, one: Dim, other: Dim) -> None:
-        """Note that two sizes are equal wherever the model runs at all, which a region may never do."""
+        """Note that two sizes are equal wherever the model runs at all, which a subgraph may never do."""
         if self.region is None and self.symbols.equate(one, other):
             self.forced = True
 
     def value(self, name: str) -> Value:
-        """What a tensor of the file is: for real numbers that are stored in steps, what is stored."""
+        """What a tensor of the file is: for floats that are stored in steps, what is stored."""
         name = self.alias.get(name, name)
         name = self.real.get(name, name)
         if name not in self.values:
@@ -256,7 +256,7 @@ class Call:
         return number < len(self.inputs) and bool(self.inputs[number])
 
     def value(self, number: int) -> Value:
-        """An input that is given. Raises :class:`UnknownRankError` where it has no dimensions to tell of."""
+        """Input that is given. Raises :class:`UnknownRankError` where its rank is dynamic."""
         found = self.draft.value(self.inputs[number])
         if found.foreign is not None:
             raise UnknownRankError(found.name)

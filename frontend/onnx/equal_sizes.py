@@ -22,7 +22,7 @@ _CHANNELS: Mapping[str, int] = {"BatchNormalization": 1, "GroupNormalization": 2
 
 
 def equate_sizes(call: Call) -> None:
-    """Note which sizes of what an operator reads are numbers, as others say that they are equal to."""
+    """Record which symbolic sizes of an operator's inputs are numbers, as they have to equal others."""
     if call.domain not in ("", CONTRIB) or not call.inputs:
         return
     shapes = [call.value(number).shape if call.known(number) else () for number in range(len(call.inputs))]

@@ -198,7 +198,7 @@ class Types:
         return self._whole[key]
 
     def schema(self, node: NodeProto) -> Any:
-        """What ONNX says of an operator in the operator set that is imported; None of one that it does not know."""
+        """ONNX's schema of an operator in the opset that is imported; None for an unknown operator."""
         key = node.domain, node.op_type
         if key not in self._schemas:
             names = DOMAINS if node.domain in DOMAINS else (node.domain,)

@@ -48,7 +48,7 @@ class Symbols:
         return self._names.unique(wish.replace("*", "_"))
 
     def equate(self, one: Dim, other: Dim) -> bool:
-        """Note that two sizes are equal; whether that tells what a symbol is. No symbol is said to be what depends on
+        """Record that two sizes are equal; whether that determines a symbol. No symbol is determined by what depends on
         itself.
         """
         left, right = (

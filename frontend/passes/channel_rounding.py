@@ -90,7 +90,7 @@ class Images:
                 self.follow(node, name)
 
     def widths(self, block: int, narrow: int) -> dict[str, int]:
-        """How many channels each image is to have, for those that get more; images of bytes from ``narrow`` on."""
+        """How many channels each image is to have, for those that get more; 8-bit images from ``narrow`` on."""
         wanted = {self.classes.root(name) for node in self.graph.nodes for name in self._gaining(node, block)}
         kept = {self.classes.root(name) for name in self.stays if name in self.axes}
         real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
@@ -144,7 +144,7 @@ class Images:
             self.fixed.add(name)
 
     def follow(self, node: Node, name: str) -> None:
-        """Note what a node says of an image, and which other ones it leads to."""
+        """Record the constraints of a node on an image, and the other images that it leads to."""
         graph, axis = self.graph, self.axes[name]
         if is_own(node, "Conv") and axis == CHANNELS and plain(graph, node):
             if depthwise(graph, node):

@@ -1,4 +1,4 @@
-"""Quantised activations as real numbers: nothing is rounded any more, but what saturates still does.
+"""Quantised activations as floats: nothing is rounded any more, but what saturates still does.
 
 A tensor that was stored as integers holds what these mean. Where an operator may give more than the integers could, a
 Clip to their range follows, which is one with a clamp beside it. Weights stay as they are stored: what is computed from
@@ -66,7 +66,7 @@ class _Held:
 
 
 def computed(graph: Graph, budget: Budget) -> Graph:
-    """The same graph with activations computed as real numbers. Constants that are written anew count in the
+    """The same graph with activations computed as floats. Constants that are written anew count in the
     ``budget``.
     """
     if not any(_is_activation(value) for value in graph.values.values()):

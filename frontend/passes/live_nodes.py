@@ -12,8 +12,8 @@ from layoutsolve.ir.symbolic_sizes import Formula, free_symbols
 def live(
     nodes: Sequence[Node], outputs: Sequence[str], values: Mapping[str, Value], formulas: Mapping[str, Formula]
 ) -> tuple[Node, ...]:
-    """The nodes on which the outputs and the states depend, with what opens the region that each of them is in, and the
-    nodes that tell sizes which others ask for.
+    """The nodes on which the outputs and the states depend, with what opens the subgraph that each of them is in, and
+    the nodes that tell sizes which others ask for.
     """
     producers = {output: node for node in nodes for output in node.outputs}
     owners = {region: node for node in nodes if node.op in OPENING for region in node.regions}
@@ -38,7 +38,7 @@ def live(
 
 
 def used(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Graph:
-    """A graph with other nodes, and those of some values that they or its ends use."""
+    """Graph with other nodes, and those of some values that these, its inputs or its outputs use."""
     ends = (*graph.inputs, *graph.outputs)
     names = {name for node in nodes for name in (*node.inputs, *node.outputs)}.union(ends)
     return replace(graph, nodes=tuple(nodes), values={name: each for name, each in values.items() if name in names})

@@ -22,8 +22,8 @@ RESULTS = 16
 
 
 def filled(graph: Graph, channels: int, budget: Budget) -> Graph:
-    """The same graph whose convolutions of bytes by weights with a sign read so many channels at least, where an image
-    lies channels-first. What is written anew counts in the ``budget``.
+    """Pad int8 convolutions by int8 weights to so many input channels at least, where an image is channels-first. New
+    initializers count in the ``budget``.
     """
     fitting = [node for node in graph.nodes if channels and _fits(graph, node, channels)]
     images = {node: image for node in fitting if (image := _image(graph, node))}
@@ -48,7 +48,7 @@ def _pad(values: dict[str, Value], name: str, channels: int, taken: Names) -> No
     image, made = values[name], taken.derived(name, "filled")
     before = image.shape[CHANNELS]
     if image.quant is None or not isinstance(before, int):
-        raise TypeError(f"'{name}' is no image of bytes")
+        raise TypeError(f"'{name}' is no int8 or uint8 image")
     pads = np.array([0, 0, 0, 0, 0, channels - before, 0, 0], np.int64)
     zero = image.quant.zero_point.reshape(())
     amounts, filler = taken.derived(made, "pads"), taken.derived(made, "zero")

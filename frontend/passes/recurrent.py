@@ -1,4 +1,4 @@
-"""Recurrent networks whose cells are written out in the turns of a loop, as the operator that ONNX has for them.
+"""Recognition of recurrent networks whose cells are written out in the iterations of a loop, as ONNX's operators.
 
 TensorFlow Lite has no GRU, and newer converters write LSTM and simple cells as loops as well. ONNX's operators multiply
 the data of all steps at once, and runtimes do not start a graph anew for each of them.

@@ -85,7 +85,7 @@ class _Total:
 
 
 class Step:
-    """One step, written in a region that is run for so many steps. ``numbers`` are the values that tell which it is."""
+    """One time step, written in a subgraph that is run for all of them. ``numbers`` are the values that identify it."""
 
     def __init__(self, graph: Graph, region: Region, count: int, numbers: Iterable[str]) -> None:
         self.graph, self.values, self.region = graph, graph.values, region

@@ -1,4 +1,4 @@
-"""Bytes that a LeakyRelu alone reads of a product, as real numbers that are rounded to the same steps.
+"""Bytes that a LeakyRelu alone reads of a product, as floats that are rounded to the same steps.
 
 OpenVINO computes that in its kernels for products, where bytes between the two are written to memory and read again.
 """
@@ -19,7 +19,7 @@ ROUNDED = ("Div", "Round", "Clip", "Mul")
 
 
 def rounded(graph: Graph) -> Graph:
-    """The same graph with such bytes as real numbers."""
+    """The same graph with such bytes as floats."""
     readers: dict[str, int] = {}
     for name in (*graph.outputs, *(name for node in graph.nodes for name in node.inputs)):
         readers[name] = readers.get(name, 0) + 1
@@ -59,7 +59,7 @@ def _chain(graph: Graph, readers: dict[str, int], node: Node) -> list[str]:
 def _steps(given: Value, values: dict[str, Value], taken: Names) -> list[Node]:
     """What rounds the real numbers of a value that was stored as bytes; new values are entered."""
     if given.quant is None:
-        raise TypeError(f"'{given.name}' is not quantised")
+        raise TypeError(f"'{given.name}' is not quantized")
     limits, zero = np.iinfo(given.dtype), int(given.quant.zero_point[0])
     scale, low, high = (_number(values, taken, given.name, each) for each in (
         given.quant.scale[0], limits.min - zero, limits.max - zero))  # fmt: skip

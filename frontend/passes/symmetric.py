@@ -1,4 +1,4 @@
-"""The nearest weights of convolutions whose zero is 0, in place of others: kernels on bytes have less to do.
+"""The nearest weights of convolutions whose zero is 0, in place of others: int8 kernels have less to do.
 
 Files of the first quantisers have weights without a sign, whose zero lies anywhere. Less it, most fit into 8 bits with
 a sign as they are; a channel of which one does not has steps of its own, so much larger, in which all of its weights
@@ -23,7 +23,7 @@ BIAS = 2
 
 
 def rounded(graph: Graph) -> Graph:
-    """The graph with weights of convolutions of bytes whose zero is 0, where nothing else reads them."""
+    """The graph with weights of int8 convolutions whose zero is 0, where nothing else reads them."""
     values, taken, biases = dict(graph.values), Names(graph.values), dict[Node, str]()
     for name, readers in _read_by(graph).items():
         if not (_is_askew(graph.values[name]) and all(_fits(graph, node, name) for node in readers)):
@@ -71,7 +71,7 @@ def _centred(weights: Value) -> tuple[Value, Array]:
     """The weights with 0 as their zero, and how many times as large the steps of each channel are."""
     quant, data = weights.quant, weights.data
     if quant is None or data is None:
-        raise TypeError(f"'{weights.name}' holds no quantised weights")
+        raise TypeError(f"'{weights.name}' holds no quantized weights")
     whole = data.astype(np.int16) - quant.spread(quant.zero_point.astype(np.int16), data.ndim)
     rows = whole.reshape(len(whole), -1)
     coarser = np.maximum(np.maximum(rows.max(1, initial=0) / HIGHEST, rows.min(1, initial=0) / LOWEST), 1.0)
@@ -89,7 +89,7 @@ def _rescaled(bias: Value, coarser: Array, name: str) -> Value:
     """A bias of another name in the steps of weights that are so many times as large."""
     quant, data = bias.quant, bias.data
     if quant is None or data is None:
-        raise TypeError(f"'{bias.name}' is no quantised constant")
+        raise TypeError(f"'{bias.name}' is no quantized constant")
     scale = (quant.scale * coarser).astype(np.float32)
     steps = Quant(scale, np.zeros(len(scale), quant.zero_point.dtype), 0)
     return replace(bias, name=name, quant=steps, data=np.rint(data / coarser).astype(data.dtype))

@@ -1,4 +1,4 @@
-"""Activations of 8 bits with a sign, stored without one: the same numbers, 128 higher.
+"""S8 to U8: int8 activations stored as uint8, with zero points that are 128 higher.
 
 ONNX Runtime's kernels for x86 multiply activations without a sign by weights with one. It makes such a model of others
 by itself, but where a clamp, a view or another operator lies between two kernels it does not, and the operators around
@@ -59,7 +59,7 @@ SMALLEST, LARGEST = 1e-30, 1e30
 
 
 def stored(graph: Graph) -> Graph:
-    """The same graph with activations of 8 bits stored without a sign where kernels compute on them."""
+    """The same graph with activations of 8 bits stored unsigned where kernels compute on them."""
     return _Unsigned(graph).result()
 
 

@@ -1,4 +1,4 @@
-"""Weights of 8 bits, stored with a sign or without one: the same numbers, 128 lower or higher.
+"""Signedness of 8-bit weights: int8 stored as uint8 or uint8 as int8, with zero points shifted by 128.
 
 ONNX Runtime's kernels for x86 that multiply activations without a sign by weights with one take a single instruction
 for it on processors that have one (VNNI). On others they add pairs of products in 16 bits, which saturate, and results
@@ -17,7 +17,7 @@ from layoutsolve.ir.saturation import may_saturate
 
 
 def stored(graph: Graph, way: WeightStorage) -> Graph:
-    """The same graph with weights of bytes stored another way where nothing but products reads them.
+    """The same graph with 8-bit weights stored another way where nothing but products reads them.
 
     Those that are stored without a sign are weights of kernels on bytes whose sums may saturate.
     """
@@ -48,7 +48,7 @@ def _is_stored_as(value: Value, dtype: str) -> bool:
 def _shifted(value: Value, dtype: str) -> Value:
     quant, data = value.quant, value.data
     if quant is None or data is None:
-        raise TypeError(f"'{value.name}' holds no quantised weights")
+        raise TypeError(f"'{value.name}' holds no quantized weights")
     by = HALF if dtype == "uint8" else -HALF
     zero = shifted(quant.zero_point, by, dtype)
     return replace(value, dtype=dtype, quant=Quant(quant.scale, zero, quant.axis), data=shifted(data, by, dtype))

@@ -48,7 +48,7 @@ def finite(numbers: Array, dtype: Any) -> Array:
 
 
 def real(function: Callable[[Array], Any]) -> Evaluator:
-    """An operator on single real numbers, by a function on double ones."""
+    """An operator on single floats, by a function on double ones."""
 
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         (x,) = arrays
@@ -73,7 +73,7 @@ def reduced(function: Callable[..., Any], kinds: str) -> Evaluator:
 
 
 def paired(function: Callable[[Array, Array], Any]) -> Evaluator:
-    """An operator on pairs of real numbers."""
+    """An operator on pairs of floats."""
 
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         a, b = arrays

@@ -231,7 +231,7 @@ def _check_parameters(call: Call) -> None:
             continue
         value = call.lowering.value(operator.inputs[position])
         if position == 0 and value.dtype in known.quantised and value.quant is None:
-            raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
+            raise GapError(f"its input of {value.dtype} has no quantization parameters", "state scale and zero point")
         _check_channels(f"input '{value.name}'", value.quant)
     for position in range(len(operator.outputs)) if known.per_tensor else ():
         _check_channels(f"output '{call.tensor(position).name}'", quant_of(call.tensor(position)))
@@ -239,14 +239,14 @@ def _check_parameters(call: Call) -> None:
 
 def _check_channels(what: str, quant: Quant | None) -> None:
     if quant is not None and quant.axis is not None:
-        raise GapError(f"its {what} is quantised per channel", "quantise all but weights per tensor")
+        raise GapError(f"its {what} is quantized per channel", "quantize all but weights per tensor")
 
 
 def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> None:
     for index in lowering.subgraph.inputs:
         tensor = lowering.subgraph.tensors[index]
         if tensor.dtype in ("resource", "variant", "int2", "complex64", "complex128"):
-            raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
+            raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model numeric inputs")
         shape = _input_shape(lowering, tensor, pinned.get(index, tensor.signature))
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
         lowering.bind(index, lowering.draft.add(value))
@@ -275,7 +275,7 @@ def _outputs(lowering: Lowering) -> tuple[str, ...]:
     for index in different:
         tensor = lowering.subgraph.tensors[index]
         if tensor.dtype in ("resource", "variant"):
-            raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model outputs of numbers")
+            raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model numeric outputs")
     return tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
 
 

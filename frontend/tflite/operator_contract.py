@@ -46,7 +46,7 @@ def definitions_of(operator: str) -> tuple[Definition, ...]:
 
 
 def check_ports(call: Call) -> None:
-    """Raise :class:`ModelError` unless the operator's inputs and outputs are as one of its definitions says."""
+    """Raise :class:`ModelError` unless the operator's inputs and outputs conform to one of its definitions."""
     given, made = call.operator.inputs, call.operator.outputs
     known = definitions_of(call.operator.name)
     fitting = [each for each in known if each.inputs.admit(len(given)) and each.outputs.admit(len(made))]

@@ -1,4 +1,4 @@
-"""The SHA-256 of bytes, without what takes longer to load than a small model takes to be converted."""
+"""SHA-256 digests, without imports that take longer than a small conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGE = 1 << 20
 
 
 def digest(data: Buffer) -> str:
-    """The SHA-256 of bytes, as text."""
+    """SHA-256 of a buffer, in hexadecimal."""
     return str(_sha256(memoryview(data).nbytes)(data).hexdigest())
 
 

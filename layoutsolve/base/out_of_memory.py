@@ -1,4 +1,4 @@
-"""Want of memory: how it is known, and how it is told before it is too late for that."""
+"""Out-of-memory errors: detected early enough to be reported."""
 
 from __future__ import annotations
 

@@ -20,6 +20,11 @@ _NODE = r"\(op_type:[^()]*, node name: .*?\):|==> Context:"
 """What onnx's native code writes before what it has to say: its place and kind, and the node."""
 
 
+def level_name(names: Iterable[str]) -> str:
+    """Name of a level of the objective, given the fields of a price that it adds up."""
+    return " + ".join("layout penalty" if name == "hidden" else name for name in names)
+
+
 def printable(text: str) -> str:
     """The text on one line: whatever would end it, move a cursor or has no glyph is written as an escape."""
     if text.isprintable():
@@ -36,19 +41,19 @@ def brief(value: object) -> str:
 
 
 def one_line(error: object) -> str:
-    """All that an error says, on one line."""
+    """Message of an error, on one line."""
     return " ".join(str(error).split())
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first; the name of its class where it says nothing."""
+    """First line of an error's message; the name of its class where that is empty."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def native_words(error: Exception) -> str:
-    """What an error of onnx's native code says first, without the place in its source code, the kind of the error and
-    the node that it names, which the caller tells.
+    """First line of an error of onnx's native code, without the place in its source code, the kind of the error and the
+    node that it names, which the caller reports.
     """
     said = re.split(_NODE, one_line(re.sub(_PLACE, "", str(error))))
     first = next(filter(None, map(str.strip, said)), "")

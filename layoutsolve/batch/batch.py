@@ -59,7 +59,7 @@ def _check(options: argparse.Namespace) -> None:
     telling |= {"--explain": options.explain, "--profile": options.profile, "--extract-metadata": options.extract}
     telling |= {"--from": options.cut_from, "--to": options.cut_to}
     for name in (name for name, value in telling.items() if value):
-        raise OptionError(f"argument {name}: it tells of one model: give one")
+        raise OptionError(f"argument {name}: it is about a single model: give one")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):
         raise OptionError("argument -o: many models are written to a folder: give its name")
     for name, path in (("-o", options.file), ("--report", options.report)):

@@ -90,7 +90,7 @@ def _check_versions(client: Any, wanted: Versions) -> None:
         client.run_on_scheduler(versions)
     except Exception as error:  # whatever it lacks
         who = "argument --scheduler: the scheduler"
-        raise OptionError(f"{who} {_silent(error)}, and it reads what it hands on") from error
+        raise OptionError(f"{who} {_silent(error)}, and it deserializes tasks") from error
     for worker, found in client.run(versions, on_error="return").items():
         who = f"argument --scheduler: the worker {worker}"
         if isinstance(found, BaseException):
@@ -102,7 +102,7 @@ def _check_versions(client: Any, wanted: Versions) -> None:
 def _silent(error: BaseException) -> str:
     """What is told of a process without versions."""
     told = f"{type(error).__name__}: {one_line(error)}"
-    return f"does not say its versions ({told}): install layoutsolve {VERSION} there"
+    return f"does not report its versions ({told}): install layoutsolve {VERSION} there"
 
 
 def _answers(requests: Sequence[dict[str, Any]], place: str, wanted: Versions) -> list[Answer]:

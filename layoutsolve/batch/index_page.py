@@ -15,7 +15,7 @@ from layoutsolve.version import VERSION
 if TYPE_CHECKING:
     from layoutsolve.batch.jobs import Done
 
-HEADS = ("model", "status", "Transposes", "hidden", "Reshapes", "moved", "operators", "seconds", "LiteRT")
+HEADS = ("model", "status", "Transposes", "penalty", "Reshapes", "moved", "operators", "seconds", "LiteRT")
 NUMBERS = range(2, 8)
 """The columns of numbers."""
 
@@ -27,7 +27,7 @@ def index(done: Sequence[Done], options: Mapping[str, object], folder: str) -> s
         ("models", len(done), ""),
         ("failed", len(done) - len(good), ""),
         ("Transposes", sum(each.report["transposes"] for each in good), ""),
-        ("hidden in kernels", sum(each.report["hidden_transposes"] for each in good), ""),
+        ("layout penalty", sum(each.report["hidden_transposes"] for each in good), ""),
         ("Reshapes", sum(each.report["reshapes"] for each in good), ""),
         ("moved by Transposes", sized(sum(each.report["bytes_moved"] for each in good)), ""),
     ]

@@ -1,4 +1,4 @@
-"""What is told of many models: how far they are, and in the end what became of each."""
+"""Messages of a batch: progress, and the result of each model."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def _line(done: Done) -> str:
         return f"{done.job.name}: failed: {done.reason}"
     if done.fresh:
         return f"{done.job.name}: up to date"
-    moves = f"{counted(done.report['transposes'], 'Transpose')}, {done.report['hidden_transposes']} hidden"
+    moves = f"{counted(done.report['transposes'], 'Transpose')}, layout penalty {done.report['hidden_transposes']}"
     told = f"{done.job.name}: {moves} ({done.report['status']}), {done.report['seconds']['total']:.2f} s"
     if done.code == UNVERIFIED:
         return f"{told}, not verified: {done.report['verified']['refusal']}"
-    return told if done.code != DIFFERENT else f"{told}, FAIL: it computes other numbers than LiteRT"
+    return told if done.code != DIFFERENT else f"{told}, FAIL: results differ from LiteRT's"
 
 
 def table(done: Sequence[Done]) -> str:
     """A line for each model, those that failed last and with the reason, and how many there are of each."""
     good, bad = [each for each in done if not each.failed], [each for each in done if each.failed]
-    rows = [("model", "status", "Transposes", "hidden", "seconds", "verified"), *map(_row, good)]
+    rows = [("model", "status", "Transposes", "penalty", "seconds", "verified"), *map(_row, good)]
     lines = aligned(rows, (2, 3, 4)) if good else []
     lines += [f"{printable(each.job.name)}  failed: {each.reason}" for each in bad]
     counts = {
         "converted": sum(not each.fresh for each in good),
         "up to date": sum(each.fresh for each in good),
-        "with other numbers than LiteRT's": sum(each.code == DIFFERENT for each in good),
+        "different from LiteRT": sum(each.code == DIFFERENT for each in good),
         "not verified": sum(each.code == UNVERIFIED for each in good),
         "failed": len(bad),
     }

@@ -31,7 +31,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request: its number, the exit code, what was printed and what was said."""
+    """Result of a request to a worker: its number, the exit code, standard output and standard error."""
 
     number: int
     code: int

@@ -56,7 +56,7 @@ class Recount:
     bytes: int
 
     def hidden(self, worth: Mapping[tuple[str, str], int]) -> int:
-        """The hidden transpositions of the Transposes, given what one is worth by operator and motion, 0 by default."""
+        """Layout penalty of the Transposes, given that of one by operator and class of permutation, 0 by default."""
         return sum(worth.get(("Transpose", motion), 0) * count for motion, count in self.motions.items())
 
 
@@ -84,7 +84,7 @@ def recount(model: onnx.ModelProto, kept: Collection[str] = (), meant: Collectio
 
 
 def copied_bytes(model: onnx.ModelProto, source: onnx.ModelProto) -> int:
-    """The bytes of constants that a model has more often than another one that computes the same.
+    """Bytes of initializers that a model has more often than another one that computes the same.
 
     Two constants are copies of each other where they have the same elements, in whatever order and shape. Constants of
     fewer than :data:`COMPARED` bytes are left out, and so are those that the other model does not have at all, and
@@ -126,7 +126,7 @@ def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | s
             if not read:
                 shape = [shape[permutation.index(axis)] for axis in range(len(shape))]
             return _bits(described.elem_type), shape, permutation
-    raise ValueError(f"the file does not tell the shape of what the Transpose '{node.name}' moves")
+    raise ValueError(f"the file does not state the input shape of the Transpose '{node.name}'")
 
 
 def _dequantised(node: onnx.NodeProto, types: _Types, made: Mapping[str, onnx.NodeProto]) -> int:

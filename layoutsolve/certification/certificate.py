@@ -29,7 +29,9 @@ FORMAT = "layoutsolve certificate 12"
 
 @dataclass(frozen=True)
 class CertifiedRow:
-    """The row of an operator: its title, the layouts of its ports, and which of the ways with these it is run in."""
+    """The alternative of an operator: its title, the layouts of its ports, and which of the ways with these it is run
+    in.
+    """
 
     title: str
     layouts: tuple[Layout, ...]
@@ -38,7 +40,7 @@ class CertifiedRow:
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound on a tier of the price, where all tiers before it are no higher than recorded, and its proof.
+    """A lower bound on a level of the price, where all levels before it are no higher than recorded, and its proof.
 
     What no tier can be below, 0, needs none.
     """
@@ -50,16 +52,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class Certificate(Document):
-    """What is claimed about a conversion.
+    """Certificate of a conversion: its alternatives, costs, and proofs of lower bounds.
 
-    ``source`` and ``model`` are the SHA-256 of the two files, ``data`` that of the constants beside the model, None
-    where there are none. ``name`` is that of the model. ``reading``, ``boundary``, ``objective`` and ``opset`` are how
-    it was converted; ``target`` is the name of the runtime that it is for, ``table`` the SHA-256 of what is known about
-    that. ``rows`` are those of the operators, ``price`` is what they cost; ``bounds`` has a bound for each tier of the
-    objective but the last, which are the copies of constants. They have the moves of variables whose numbers are in
-    ``charged`` at their price, those of others at the least that a move of them may cost, where orders come first.
-    ``unseen`` are the numbers of the factors that layouts leave out in their problem. ``version`` and ``options`` are
-    what the model says of how it was made.
+    ``source`` and ``model`` are the SHA-256 of the two files, ``data`` that of the external data, None where there is
+    none. ``name`` is that of the model. ``reading``, ``boundary``, ``objective`` and ``opset`` are the options of the
+    conversion; ``target`` is the name of the target, ``table`` the SHA-256 of its fields. ``rows`` are the chosen
+    alternatives, ``price`` is their cost; ``bounds`` has a bound for each level of the objective but the last,
+    duplicated initializers. In the bounds the variables whose numbers are in ``charged`` have exact conversion costs,
+    all others their cheapest conversion, where orders come first. ``unseen`` are the numbers of the factors that the
+    projection leaves out. ``version`` and ``options`` are the provenance in the model's metadata.
     """
 
     kind = "certificate"
@@ -85,7 +86,7 @@ class Certificate(Document):
     options: str
 
     def to_json(self) -> str:
-        """The certificate as text, one line per operator."""
+        """JSON text of the certificate, one line per operator."""
         facts = {
             "format": FORMAT,
             **{name: fact for name, fact in vars(self).items() if name not in ("rows", "bounds")},

@@ -22,10 +22,11 @@ PROVING = ("cpsat", "mincut")
 
 @gc_pause.paused()
 def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str] | None = None) -> Certificate:
-    """The certificate of a conversion, given the source that it was made from, as a path or as bytes.
+    """Make the certificate of a conversion: its layouts, and a proof of a lower bound on each level of the objective.
 
-    ``path`` is where the model is saved, before or after: that matters where its constants are apart, and is in the
-    model then. Raises :class:`CertificateError` where the strategy proves nothing.
+    ``source`` is the model that was converted, as a path or as bytes. ``path`` is where the model is saved, before or
+    after: it matters for external data only, whose name is in the model. Raises :class:`CertificateError` where the
+    strategy proves nothing.
     """
     asked = arguments.instance("conversion", conversion, Conversion)
     target = None if path is None else arguments.path("path", path)
@@ -88,11 +89,11 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
 def check_certificate(
     source: Source, model: Source, certificate: Certificate, *, target: str | os.PathLike[str] | None = None
 ) -> Recheck:
-    """Check a certificate against the source and the ONNX file, each given as a path or as bytes.
+    """Check a certificate against the source and the ONNX file, each given as a path or as bytes, without solving.
 
-    An ONNX model whose constants are apart is given as a path. ``target`` is the file of a target that does not come
-    with layoutsolve. Returns what is proven again.
-    Raises :class:`CertificateError` where something does not hold.
+    An ONNX model with external data is given as a path. ``target`` is the path of a target that does not come with
+    layoutsolve. Returns a :class:`Recheck`: what is proven again. Raises :class:`CertificateError` where the
+    certificate does not hold.
     """
     claimed = arguments.instance("certificate", certificate, Certificate)
     table = None if target is None else arguments.target("target", target)

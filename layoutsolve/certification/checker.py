@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 from layoutsolve.base.digest import Buffer, digest
-from layoutsolve.base.wording import kept_as_is
+from layoutsolve.base.wording import kept_as_is, level_name
 from layoutsolve.certification.audit import copied_bytes, recount
 from layoutsolve.certification.certificate import Certificate
 from layoutsolve.conversion.arguments import Options
@@ -40,13 +40,13 @@ from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
 
-TRUSTED = "trusted: reading the source, the rules and closure, the writer"
+TRUSTED = "trusted: reading the source, the rules and candidate generation, the writer"
 """What a check relies on, for people."""
 
 
 @dataclass(frozen=True)
 class CheckedTier:
-    """A tier of the price: its ``value``, which was counted again, and the lower ``bound`` that was proven again.
+    """A level of the price: its ``value``, which was counted again, and the lower ``bound`` that was proven again.
 
     It is ``proven`` that no other layouts are below the value, where those of all tiers before it are proven as well; a
     value of 0 is. A bound that is ``capped`` holds within the candidates only, as there were too many, or as groupings
@@ -70,7 +70,7 @@ class CheckedTier:
 
     def __str__(self) -> str:
         least = "" if self.bound == self.value or self.counted else f" (at least {self.bound})"
-        return f"{'+'.join(self.tier)} {self.value}{least}"
+        return f"{level_name(self.tier)} {self.value}{least}"
 
 
 _STANDINGS = ("proven minimal again", "counted, not proven", "resting on the search", "among the candidates alone")
@@ -78,9 +78,10 @@ _STANDINGS = ("proven minimal again", "counted, not proven", "resting on the sea
 
 @dataclass(frozen=True)
 class Recheck:
-    """How far a check went, tier by tier. The last tier are ``copies`` of constants, in bytes, which are counted: it is
-    proven that there are no fewer only where there are none. ``kept_operators`` counts by name those that are kept in
-    their own layout: what is proven is relative to these.
+    """Result of checking a certificate: the objective levels that are proven again.
+
+    The last level, ``copies``, are bytes of duplicated initializers, which are counted: only 0 is proven minimal.
+    ``kept_operators`` counts by name the operators that are kept in their own layout: proofs are relative to these.
     """
 
     tiers: tuple[CheckedTier, ...]
@@ -89,18 +90,18 @@ class Recheck:
 
     @property
     def proven(self) -> bool:
-        """Whether no other layouts have a lower price."""
+        """Whether all levels are proven minimal."""
         return not self.copies and all(each.proven for each in self.tiers)
 
     @property
     def lines(self) -> list[str]:
-        """What was found, for people."""
+        """Lines of the result, for people."""
         last = CheckedTier(("copies",), self.copies, 0, False, counted=self.copies > 0, proven=not self.copies)
         tiers = (*self.tiers, last)
         found = {standing: [str(each) for each in tiers if each.standing == standing] for standing in _STANDINGS}
         kept = {_STANDINGS[0]: kept_as_is(self.kept_operators)}
         said = [f"{standing}{kept.get(standing, '')}: {', '.join(each)}" for standing, each in found.items() if each]
-        return ["the file is what its rows say", *said]
+        return ["the file is what its alternatives describe", *said]
 
     def __str__(self) -> str:
         return "; ".join(self.lines)
@@ -160,8 +161,7 @@ def _target(certificate: Certificate, given: Target | None) -> Target:
         raise CertificateError(f"the certificate is about target '{certificate.target}', not '{found.name}'")
     if found.digest != certificate.table:
         raise CertificateError(
-            f"target '{found.name}' was measured anew: its table is another one than when the certificate was written; "
-            "convert and certify again"
+            f"target '{found.name}' has changed since the certificate was written: convert and certify again"
         )
     return found
 
@@ -175,7 +175,7 @@ def _assignment(stated: Restated, certificate: Certificate) -> Assignment:
             )
     found = stated.assignment([row.way for row in certificate.rows])
     if found.price != certificate.price:
-        raise CertificateError(f"the recorded rows cost {found.price}, not {certificate.price}")
+        raise CertificateError(f"the recorded alternatives cost {found.price}, not {certificate.price}")
     return found
 
 
@@ -233,8 +233,8 @@ def _check_count(
         ("Transpose operators", found.transposes, price.transposes),
         ("Reshape operators", found.reshapes, price.reshapes),
         ("bytes moved by Transposes", found.bytes, price.bytes),
-        ("hidden transpositions of Transposes", found.hidden(stated.goal.target.hidden), price.hidden - inside),
-        ("bytes of copied constants", copies, price.copies),
+        ("units of layout penalty of Transposes", found.hidden(stated.goal.target.hidden), price.hidden - inside),
+        ("bytes of duplicated initializers", copies, price.copies),
     ):
         if counted != claimed:
             raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
@@ -247,7 +247,7 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
     only where theirs are.
     """
     if tuple(each.tier for each in certificate.bounds) != stated.claimed:
-        raise CertificateError("the certificate has bounds of other tiers than the objective")
+        raise CertificateError("the certificate has bounds of other levels than the objective's")
     found: list[CheckedTier] = []
     values, coarse = ranked(certificate.price, stated.claimed), coarse_tiers(stated.goal.tiers)
     some = coarse is None and certificate.price.reshapes > 0

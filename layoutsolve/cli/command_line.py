@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
-    """Run what options ask for; the exit code, when what is wrong has been said."""
+    """Run a command and return its exit code; errors are printed."""
     try:
         return run(options)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What a shell is told when somebody presses Tab, through argcomplete."""
+"""Shell completion of commands, options and their values, through argcomplete."""
 
 from __future__ import annotations
 

@@ -125,11 +125,8 @@ def add_goal(group: Group) -> None:
     )
 
 
-def add_reading(group: Group) -> None:
-    """What is converted, and how it is read."""
-    group.add_argument(
-        "--signature", default="", metavar="NAME", help="the signature to convert, or all (default: the main subgraph)"
-    )
+def add_cut(group: Group) -> None:
+    """The part of a model that is converted."""
     for option, what in (("--from", "inputs"), ("--to", "outputs")):
         group.add_argument(
             option,
@@ -139,6 +136,13 @@ def add_reading(group: Group) -> None:
             metavar="TENSOR",
             help=f"cut the model: these tensors become its {what} (repeatable)",
         )
+
+
+def add_reading(group: Group) -> None:
+    """What is converted, and how it is read."""
+    group.add_argument(
+        "--signature", default="", metavar="NAME", help="the signature to convert, or all (default: the main subgraph)"
+    )
     group.add_argument(
         "--shape",
         action="append",
@@ -156,7 +160,7 @@ def add_reading(group: Group) -> None:
         "--quant",
         default="qdq",
         metavar="WHAT",
-        help="quantised operators: qdq (default), qoperator, float or exact (bit for bit)",
+        help="quantized operators: qdq (default), qoperator, float or exact (bit for bit)",
     )
     group.add_argument(
         "--dynamic",
@@ -206,12 +210,12 @@ def add_many(group: Group) -> None:
 
 
 def add_telling(group: Group) -> None:
-    """What is told, and what is written beside the model."""
+    """Add the options of output and diagnostics."""
     group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same inputs")
     group.add_argument(
         "--verify-tensors",
         action="store_true",
-        help="operators by themselves even where tensors are large",
+        help="operator by operator even where tensors are large",
     )
     group.add_argument(
         "--verify-data",
@@ -222,20 +226,18 @@ def add_telling(group: Group) -> None:
         "--verify-samples",
         type=int,
         metavar="N",
-        help="on so many inputs (default: 4, in 10 seconds)",
+        help="the number of inputs (default: 4, in 10 seconds)",
     )
     group.add_argument("--explain", action="store_true", help="why each Transpose is there, and what would remove it")
-    group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
-    group.add_argument("--report", metavar="FILE.html", help="write a page for a browser (of many models a folder)")
+    group.add_argument("--profile", action="store_true", help="time per operator in ONNX Runtime on one thread")
+    group.add_argument("--report", metavar="FILE.html", help="write an HTML report (of many models a folder)")
     group.add_argument(
-        "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
+        "--certify", metavar="FILE.json", help="write a certificate of optimality, to be checked without solving"
     )
     group.add_argument(
-        "--plan", metavar="FILE.json", help="write how all tensors lie in memory, for other compilers (docs/plans.md)"
+        "--plan", metavar="FILE.json", help="write the layout of every tensor, for other compilers (docs/plans.md)"
     )
-    group.add_argument(
-        "--from-plan", dest="by_plan", metavar="FILE.json", help="convert as a plan says, without a search"
-    )
+    group.add_argument("--from-plan", dest="by_plan", metavar="FILE.json", help="convert by a plan, without solving")
     group.add_argument(
         "--extract-metadata", dest="extract", metavar="DIR", help="write the files packed behind the model to a folder"
     )
@@ -251,8 +253,8 @@ def add_telling(group: Group) -> None:
         help="print graph, problem, assignment or applied, and write no model",
     )
     group.add_argument("--json", action="store_true", help="print one JSON object (for many models one a line)")
-    group.add_argument("--dry-run", action="store_true", help="tell what would be written, and write nothing")
-    group.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
+    group.add_argument("--dry-run", action="store_true", help="print the summary, and write nothing")
+    group.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     group.add_argument(
         "--debug", action="store_true", help="show the traceback of an unexpected error (LAYOUTSOLVE_DEBUG=1)"
     )
@@ -260,7 +262,7 @@ def add_telling(group: Group) -> None:
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What options say about how a model is read, as :func:`layoutsolve.convert` is told."""
+    """Arguments of :func:`layoutsolve.convert` on how a model is read, from options."""
     told = {name: getattr(options, name) for name in ("custom", "quant", "dynamic", "weights", "signature")}
     return {**told, "shapes": _shapes(options.shape)}
 

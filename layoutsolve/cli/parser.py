@@ -11,6 +11,7 @@ from layoutsolve.cli.options import (
     Help,
     Parser,
     add_bounds,
+    add_cut,
     add_ends,
     add_goal,
     add_many,
@@ -53,7 +54,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.by_plan is not None:
         for name in (name for name in said(options) if name not in PLANNED):
             raise OptionError(
-                f"argument --from-plan: the plan tells how the model is converted: leave out what says '{name}'"
+                f"argument --from-plan: the plan determines the conversion: leave out the option of '{name}'"
             )
     if options.report == "-":
         raise OptionError("argument --report: a report is written to a file: give its name")
@@ -70,7 +71,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.check is not None:
         for name in (name for name in said(options) if name not in CHECKING):
             raise OptionError(
-                f"argument --check: the certificate tells how the model was converted: leave out what says '{name}'"
+                f"argument --check: the certificate determines the conversion: leave out the option of '{name}'"
             )
         if options.file == "-":
             raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
@@ -86,7 +87,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _complete_verify(options: argparse.Namespace) -> None:
     """What says how to compare asks for the comparison."""
     if options.verify_data is not None and options.verify_samples is not None:
-        raise OptionError("argument --verify-samples: --verify-data says how many there are: leave one of them out")
+        raise OptionError(
+            "argument --verify-samples: --verify-data determines the number of samples: leave one of them out"
+        )
     options.verify |= options.verify_tensors or options.verify_data is not None or options.verify_samples is not None
 
 
@@ -105,7 +108,10 @@ def _bench_parser() -> Parser:
         "--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1, by processor time)"
     )
     parser.add_argument(
-        "--level", default="all", metavar="LEVEL", help="ONNX Runtime's optimiser: none, basic, extended, all (default)"
+        "--level",
+        default="all",
+        metavar="LEVEL",
+        help="ONNX Runtime's graph optimizations: none, basic, extended, all (default)",
     )
     parser.add_argument("--openvino", action="store_true", help="run the files in OpenVINO as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
@@ -119,7 +125,7 @@ def parse_info(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _info_parser() -> Parser:
-    parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, as its metadata say it.")
+    parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, from its metadata.")
     parser.add_argument("model", metavar="MODEL.onnx", help="a model that layoutsolve has written")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
@@ -149,9 +155,7 @@ def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _target_parser() -> Parser:
-    parser = Parser(
-        prog="layoutsolve target", description="What a target says: its forms and prices (docs/targets.md)."
-    )
+    parser = Parser(prog="layoutsolve target", description="Print a target: its forms and prices (docs/targets.md).")
     parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
@@ -259,8 +263,8 @@ def _parser() -> Parser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
-        " model was made), diff (what two models differ in), bench (how long models take), target (what a --target"
-        " says), calibrate (one for this machine).",
+        " model was made), diff (what two models differ in), bench (latency of models), target (print a --target),"
+        " calibrate (write one for this machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=Help, help="show what is used most, and end")
@@ -272,10 +276,12 @@ def _parser() -> Parser:
         metavar="OUT.onnx",
         help="where to write (default: beside it); a folder for many; - is stdout",
     )
-    add_ends(parser.add_argument_group("how inputs and outputs are stored"))
-    add_goal(parser.add_argument_group("what is minimised, and for what"))
-    add_reading(parser.add_argument_group("what is converted"))
-    add_bounds(parser.add_argument_group("what it may take"))
-    add_many(parser.add_argument_group("many models"))
-    add_telling(parser.add_argument_group("what is told"))
+    add_ends(parser.add_argument_group("layouts of inputs and outputs"))
+    add_goal(parser.add_argument_group("objective and target"))
+    source = parser.add_argument_group("conversion")
+    add_cut(source)
+    add_reading(source)
+    add_bounds(parser.add_argument_group("limits on time and size"))
+    add_many(parser.add_argument_group("batches"))
+    add_telling(parser.add_argument_group("output and diagnostics"))
     return parser

@@ -1,4 +1,4 @@
-"""What the command line tells when it is done."""
+"""Summary of a conversion, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, whether it is
-    written, the files from behind the source that are ``extracted``, and the page that shows it all.
+    """Results of one command: the conversion, its checks and reports, the seconds it all took, whether it is written,
+    the files from behind the source that are ``extracted``, and the HTML report.
     """
 
     output: str
@@ -94,7 +94,7 @@ def as_text(done: Done) -> str:
     fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
     proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
-    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
+    hidden = f" and a layout penalty of {conversion.price.hidden}" if conversion.price.hidden else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [
@@ -108,7 +108,7 @@ def as_text(done: Done) -> str:
         others = listed(conversion.other_signatures)
         lines.append(f"  {taken}; the model has {others} as well (--signature NAME, or all)")
     if conversion.assignment.planned:
-        lines.append(f"  the plan says {', '.join(map(str, conversion.assignment.planned))}: not proven again")
+        lines.append(f"  the plan states {', '.join(map(str, conversion.assignment.planned))}: not proven again")
     if conversion.crossings is not None:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")

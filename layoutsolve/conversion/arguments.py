@@ -206,7 +206,7 @@ def _unless_none(check: Callable[[str, Any], object]) -> Mapping[str, Callable[[
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is converted, as :func:`layoutsolve.convert` tells it; every field is of the stated type.
+    """Options of a conversion, as :func:`layoutsolve.convert` takes them; every field is of the stated type.
 
     ``target`` is None where none was named.
     """
@@ -234,13 +234,13 @@ class Options:
             allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
             raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
         if self.quant == "qoperator" and not self.goal.target.qoperator:
-            running = f"target '{self.goal.target.name}' does not run operators on bytes such as QLinearConv rightly"
+            running = f"target '{self.goal.target.name}' does not run int8 operators such as QLinearConv correctly"
             raise OptionError(f"quant: {running}; use qdq, or another target")
         if self.goal.timed and not self.goal.target.timed:
-            telling = f"target '{self.goal.target.name}' does not tell what a Transpose takes"
+            telling = f"target '{self.goal.target.name}' has no times of Transposes"
             raise OptionError(f"objective: {telling}; give it a field 'latency', or use another objective")
         if self.dynamic == "integer" and self.goal.target.dynamic is None:
-            knowing = f"target '{self.goal.target.name}' does not say which products are faster in integers"
+            knowing = f"target '{self.goal.target.name}' does not state which products are faster in integers"
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
 
     def check_onnx(self) -> None:
@@ -261,7 +261,7 @@ class Options:
 
     @classmethod
     def parsed(cls, text: str, target: Target) -> Options:
-        """The options that a :attr:`text` says, for the target that it names."""
+        """Options parsed from a :attr:`text`, for the target that it names."""
         return cls.of({name: value for name, value in json.loads(text).items() if name != "target"}, target=target)
 
     @property

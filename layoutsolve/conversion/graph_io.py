@@ -85,8 +85,8 @@ def every_end(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[
 
 
 def metadata(ends: Sequence[End], told: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the ONNX model's metadata say about those that are not stored as in the source model; a source in ONNX may
-    have ``told`` that of itself, and of its own source.
+    """Metadata of the inputs and outputs that are not stored as in the source model; an ONNX source may have ``told``
+    that of itself, and of its own source.
     """
     found = {}
     for end in ends:

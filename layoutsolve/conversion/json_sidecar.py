@@ -26,8 +26,8 @@ Own = TypeVar("Own", bound="Document")
 
 
 class Document(ABC):
-    """Something that is written as JSON and read again. Subclasses say what it is called (``kind``), what is raised
-    where it is none (``error``), and how one is had (``remedy``).
+    """JSON file that is written beside a model and read again. Subclasses define its name (``kind``), the error for an
+    invalid one (``error``), and how to make one (``remedy``).
     """
 
     kind: ClassVar[str]

@@ -19,9 +19,8 @@ from layoutsolve.proto.scopes import captures, sort
 
 
 def as_it_stands(source: Content, external: External | None) -> ModelProto | None:
-    """What a source says, with the constants that it keeps in other files, in itself or in ``external``, and its nodes
-    in the topological order that ONNX asks for; None where it is much larger so, as it keeps many constants in the same
-    place.
+    """ONNX source as written unchanged: initializers from external data in the model or in ``external``, nodes in
+    topological order; None where it would be much larger, as many initializers share their data.
     """
     model: ModelProto = ModelProto.FromString(source.data)
     sort(model.graph)
@@ -72,8 +71,8 @@ def _is_plain(proto: TensorProto) -> bool:
 
 
 def say_how(model: ModelProto, made: Provenance) -> None:
-    """Have a source that is written as it stands say so in its metadata, whoever is its producer. What it says already
-    of how layoutsolve has made it stays.
+    """Add the provenance to the metadata of a source that is returned unchanged, whoever is its producer. Provenance
+    that it has already stays.
     """
     try:
         of_model(model)

@@ -1,4 +1,4 @@
-"""What an ONNX model says of how it was made: by which version, of which source, with which options."""
+"""Provenance of an ONNX model, in its metadata: version, source digest and options."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SMALL = 1024
 
 @dataclass(frozen=True)
 class Provenance:
-    """How an ONNX model was made, as its metadata say it.
+    """Provenance of an ONNX model, from its metadata.
 
-    ``version`` is that of layoutsolve, ``source`` the SHA-256 of the source model, ``said`` the options that decide
-    what is written and are not the default, as JSON. ``target`` is the SHA-256 of what a target of one's own knows, ''
-    for those that come with layoutsolve.
+    ``version`` is that of layoutsolve, ``source`` the SHA-256 of the source model, ``said`` the options that determine
+    the file and are not the default, as JSON. ``target`` is the SHA-256 of the fields of a user's target, '' for those
+    that come with layoutsolve.
     """
 
     version: str
@@ -44,28 +44,30 @@ class Provenance:
 
     @cached_property
     def options(self) -> Mapping[str, object]:
-        """The options, as :func:`layoutsolve.convert` takes them: with the same source and version they give the same
-        bytes, where nothing was bounded by time. A target of one's own is named, and has to be given by its file.
+        """Options as :func:`layoutsolve.convert` takes them.
+
+        With the same source and version they give the same bytes, unless a time limit ended the search. A user's target
+        is named, and has to be given by its file.
         """
         found: dict[str, object] = json.loads(self.said)
         return found
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The entries of the metadata; the version is the model's own field."""
+        """Entries of the metadata; the version is the model's own field."""
         own = {TARGET: self.target} if self.target else {}
         return {DIGEST: self.source, OPTIONS: self.said, **own}
 
     @property
     def command(self) -> str:
-        """The command that makes the model again, of a source that it calls MODEL."""
+        """Command that makes the model again, of a source that it calls MODEL."""
         from shlex import join
 
         return join(["layoutsolve", "MODEL", *self._words()])
 
     def __str__(self) -> str:
         lines = [f"made by layoutsolve {self.version}: {self.command}", f"MODEL has the SHA-256 {self.source}"]
-        own = f"target '{self.options.get('target')}' is a file that says what has the SHA-256 {self.target}"
+        own = f"target '{self.options.get('target')}' is a file whose fields have the SHA-256 {self.target}"
         return "\n".join([*lines, own] if self.target else lines)
 
     def _words(self) -> Iterator[str]:
@@ -106,10 +108,9 @@ def _outline(model: onnx.ModelProto) -> Iterator[bytes]:
 
 
 def provenance(model: Source) -> Provenance:
-    """How an ONNX model was made, given its path or its bytes.
+    """Provenance of an ONNX model that layoutsolve has written, given its path or its bytes.
 
-    Raises :class:`ModelError` for what is no ONNX model, and for one that layoutsolve has not made, or that does not
-    say how.
+    Raises :class:`ModelError` for anything but an ONNX model, and for one without provenance in its metadata.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -123,7 +124,7 @@ def provenance(model: Source) -> Provenance:
 
 
 def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
-    """What a model says. Raises :class:`ModelError` where it says nothing."""
+    """Provenance of a model. Raises :class:`ModelError` where it has none."""
     facts = {entry.key: entry.value for entry in model.metadata_props}
     own = model.producer_version if model.producer_name == PRODUCER else ""
     version = facts.get(RETURNED, own)
@@ -133,5 +134,7 @@ def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
     except (ValueError, RecursionError):
         known = False
     if not known:
-        raise ModelError(f"{called} does not say how it was made: layoutsolve has not written it, or not as it is now")
+        raise ModelError(
+            f"{called} has no provenance in its metadata: layoutsolve has not written it, or it was changed since"
+        )
     return made

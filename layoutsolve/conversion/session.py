@@ -61,11 +61,10 @@ class _Port:
 
 
 class Session:
-    """A converted model, loaded into ONNX Runtime on the CPU.
+    """Inference session: a converted model in ONNX Runtime's CPU execution provider.
 
-    Arrays go in and come out by the source's names (those of the signature, where it has one), in the source's order
-    of dimensions, however the ONNX model stores them. What the source keeps from run to run is kept here, until
-    :meth:`reset`.
+    Arrays are read and returned by the source's names (those of the signature, where it has one), in the source's
+    dimension order, however the ONNX model stores them. States are fed back from run to run, until :meth:`reset`.
 
     >>> session = layoutsolve.Session("model.onnx")  # doctest: +SKIP
     >>> scores = session.run({"image": image})["scores"]  # doctest: +SKIP
@@ -96,35 +95,38 @@ class Session:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """Names of the inputs."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs."""
+        """Names of the outputs."""
         return tuple(name for name in self._outputs if name not in self._after.values())
 
     @property
     def states(self) -> dict[str, Array]:
-        """What is kept from the runs since the last reset, by name; nothing where there was none."""
+        """States after the last run, by name; empty where there was none since the last reset."""
         return {name: self._own(name, data) for name, data in self._memory.items()}
 
     def reset(self, states: Mapping[str, npt.ArrayLike] | None = None) -> None:
-        """Begin anew, as the source does, or with some states as they are given.
+        """Reset the states to their initial values, or to given ones.
 
-        Raises :class:`SessionError` for states that there are not, or that do not fit.
+        Raises :class:`SessionError` for states that the model does not have, or that do not fit.
         """
         given = arguments.arrays("states", {} if states is None else states)
         self._memory = {name: self._known(name, self._states, "state").stored(data) for name, data in given.items()}
 
     def run(self, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """The outputs by name, for inputs by name. Raises :class:`SessionError` where these do not fit."""
+        """Run the model once: outputs by name, for inputs by name.
+
+        Raises :class:`SessionError` where inputs do not fit.
+        """
         given = arguments.arrays("inputs", inputs)
         fed = {name: self._known(name, self._inputs, "input").stored(data) for name, data in given.items()}
         for what, needed, known in (("input", self._inputs, fed), ("state", self._needed, self._memory)):
             missing = [name for name in needed if name not in known]
             if missing:
-                remedy = "; the model does not say what it begins with: give it to reset()" if what == "state" else ""
+                remedy = "; the model has no initial value for it: give it to reset()" if what == "state" else ""
                 raise SessionError(f"no {what} is given for {listed(missing)}{remedy}")
         try:
             results = self._session.run(None, {**fed, **self._memory})
@@ -138,7 +140,9 @@ class Session:
         kind = port.type.removeprefix("tensor(").removesuffix(")")
         moved = self._moved.get(port.name, tuple(range(len(port.shape))))
         if sorted(moved) != [*range(len(port.shape))]:
-            raise SessionError(f"the metadata of the model say no order of the dimensions of '{port.name}'")
+            raise SessionError(
+                f"the metadata of the model have no valid permutation of the dimensions of '{port.name}'"
+            )
         return _Port(port.name, _TYPES.get(kind, kind), tuple(port.shape), moved)
 
     def _own(self, name: str, data: Array) -> Array:

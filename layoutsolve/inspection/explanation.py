@@ -13,7 +13,7 @@ from layoutsolve.solver.explanation.remedy import Change, Remedy
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Why each Transpose and Reshape of a model is there: ``operators`` has one entry for each, in the model's order.
+    """Explanation of each Transpose and Reshape of a model: ``operators`` has one entry for each, in the model's order.
 
     ``str()`` is for people, :meth:`as_dicts` for JSON.
     """
@@ -89,7 +89,7 @@ def _verdict(item: Explained) -> list[str]:
     if not item.necessary:
         return ["nothing that was tried helps"]
     sides = [demand.operator for demand in (item.gives, item.wants) if demand is not None]
-    return [f"necessary whatever the ends are{': between ' if sides else ''}{' and '.join(sides)}"]
+    return [f"necessary for all layouts of inputs and outputs{': between ' if sides else ''}{' and '.join(sides)}"]
 
 
 def _helps(remedy: Remedy) -> str:

@@ -86,8 +86,8 @@ def inventory(content: Content, reading: Reading) -> Inventory:
 
 @dataclass(frozen=True)
 class Layouts:
-    """What becomes of the layouts of an ONNX operator, as its ``treatment`` says: it has a ``rule``, is ``written`` as
-    something else, or is ``kept`` in its own layout. ``detail`` is what it is written as, or why it is kept.
+    """Layout support of an ONNX operator: its ``treatment`` is ``rule``, ``written`` (as another operator), or ``kept``
+    (in its own layout). ``detail`` is the other operator, or the reason.
     """
 
     operator: str
@@ -95,7 +95,7 @@ class Layouts:
     detail: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """What there is to tell, for JSON."""
+        """Fields as plain data for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

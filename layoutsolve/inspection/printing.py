@@ -35,14 +35,16 @@ INLINE = 8
 
 
 def graph_text(graph: Graph) -> str:
-    """A graph: its ends, the regions of control flow, and one line a node with what it gives and where it is from."""
+    """Text of a graph: its inputs and outputs, the subgraphs of control flow, and one line per node with its outputs
+    and its source operator.
+    """
     regions = _regions(graph)
     lines = [f"graph {graph.name}"]
     lines += [f"input {_value(graph.values[name])}{_public(graph, name)}" for name in graph.inputs]
     lines += [f"output {_value(graph.values[name])}{_public(graph, name)}" for name in graph.outputs]
     for region, name in regions.items():
         outer = f" in {regions[region.parent]}" if region.parent is not None else ""
-        lines.append(f"region {name}: {region.role}{outer}")
+        lines.append(f"subgraph {name}: {region.role}{outer}")
     return _text([*lines, *(_node(graph, node, regions) for node in graph.nodes)])
 
 
@@ -60,7 +62,9 @@ def problem_text(graph: Graph, problem: LayoutProblem, rules: Rules) -> str:
 
 
 def assignment_text(assignment: Assignment) -> str:
-    """An assignment: what is proven, what it costs, the row of each operator, and the moves of each variable."""
+    """An assignment: what is proven, what it costs, the alternative of each operator, and the moves of each
+    variable.
+    """
     problem, rows = assignment.problem, assignment.rows
     lines = [
         f"assignment by {assignment.strategy} for {assignment.objective}",

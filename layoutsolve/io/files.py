@@ -91,7 +91,7 @@ def folder(path: str) -> Iterator[None]:
 
 
 def check(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> None:
-    """Raise :class:`OutputError` where it can be told beforehand that the outputs cannot be written."""
+    """Raise :class:`OutputError` early where the outputs cannot be written."""
     _targets(outputs, inputs)
 
 

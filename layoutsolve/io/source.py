@@ -117,7 +117,7 @@ class Folder:
 
 
 def joined(parts: Iterable[Part]) -> list[Part]:
-    """The fewest parts that cover some, in order; parts that no memory would tell apart are joined."""
+    """Fewest parts that cover some, in order; adjacent parts on one page of memory are joined."""
     found: list[Part] = []
     for offset, length in sorted(parts):
         if found and offset <= sum(found[-1]) + _ALIGNED:

@@ -78,7 +78,7 @@ class Budget:
 
     @property
     def left(self) -> int:
-        """The bytes of constants that may still be computed."""
+        """Bytes of initializers that may still be computed."""
         return self._computed
 
     # -- computing -------------------------------------------------------------------------------------------------

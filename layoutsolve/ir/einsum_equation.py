@@ -1,4 +1,4 @@
-"""The equation of an Einsum, as its text says it."""
+"""Equations of Einsum, parsed."""
 
 from __future__ import annotations
 

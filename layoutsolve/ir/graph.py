@@ -160,7 +160,7 @@ class Value:
 
     @property
     def in_floats(self) -> bool:
-        """Whether it is stored as the real numbers that it means, of 32 bits."""
+        """Whether it is stored as the floats that it means, of 32 bits."""
         return self.dtype == "float32" and self.quant is None
 
 
@@ -375,7 +375,7 @@ def element_bytes(dtype: str) -> float:
 
 
 def unpacked(packed: Array, dtype: str) -> Array:
-    """Integers of four bits, of bytes that hold two each, the lower bits first; one more where their number is odd."""
+    """Unpack int4 elements, two per byte, the lower bits first; one more byte where their number is odd."""
     halves = np.stack([packed & 15, packed >> 4], 1).reshape(-1)
     return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
 

@@ -1,4 +1,4 @@
-"""How numbers are stored in a model, beyond what the source says: what runtimes want of it."""
+"""Storage types of integers in a model, as runtimes want them: beyond what the source states."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FLAGS, COUNTS = (
 
 @dataclass(frozen=True)
 class Dynamic:
-    """From how many weights on a product of floats by weights of bytes is faster in integers, the floats rounded at run
+    """From how many weights on a product of floats by 8-bit weights is faster in integers, the floats rounded at run
     time: in steps that all of them share (``tensor``), or in steps of their own for each row (``rows``).
     """
 

@@ -15,7 +15,7 @@ _HEAD, _DIGEST = 96, 12
 
 @lru_cache(maxsize=4096)
 def short(name: str) -> str:
-    """The name, cut where it is too long; what is left out is told apart by a digest."""
+    """Shorten a name that is too long; the part left out is replaced by a digest."""
     if len(name) <= LONGEST:
         return name
     told = digest(name.encode("utf-8", "surrogatepass"))[:_DIGEST]

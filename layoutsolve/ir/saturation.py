@@ -1,4 +1,4 @@
-"""Sums of products of bytes that saturate on some processors.
+"""Sums of int8 products that saturate on some processors.
 
 Processors for x86 without VNNI multiply activations without a sign by weights with one two at a time, and add both
 products in 16 bits. That is exact where no two weights that lie next to each other are too large.
@@ -36,7 +36,7 @@ _LARGEST = 32767 // 255
 
 
 def may_saturate(graph: Graph, node: Node) -> bool:
-    """Whether a kernel on bytes computes a product, and adds more than one weight at a time."""
+    """Whether an int8 kernel computes a product, and adds more than one weight at a time."""
     if node.op not in SUMMING or node.domain or node.storage:
         return False
     given, weights = (graph.values[name] for name in node.inputs[:2])
@@ -54,7 +54,7 @@ def places_of(op: str, domain: str) -> tuple[int, int, int] | None:
 
 
 def of_integers(graph: Graph, node: Node) -> tuple[Value, Array] | None:
-    """The weights of a product of integers, and their zero, where its sums may saturate: of numbers without a sign by
+    """The weights of a product of integers, and their zero, where its sums may saturate: of numbers unsigned by
     constants with one; None for all other nodes.
     """
     places = places_of(node.op, node.domain)
@@ -81,7 +81,7 @@ def _saturate(node: Node, weights: Array) -> bool:
 
 
 def saturating(graph: Graph) -> list[str]:
-    """The constant weights with a sign with which sums of products may saturate, in the order of their readers."""
+    """Constant int8 weights with which sums of products may saturate, in the order of their readers."""
     found = dict[str, None]()
     for node in graph.nodes:
         name = node.inputs[1] if len(node.inputs) > 1 else ""
@@ -106,7 +106,7 @@ def ways(node: Node, weights: Array) -> tuple[Array, ...]:
 
 
 def too_large(row: Array) -> tuple[int, int]:
-    """How many pairs of neighbours in rows of weights of 8 bits with a sign could saturate, and how many there are.
+    """How many pairs of neighbours in rows of int8 weights could saturate, and how many there are.
 
     Kernels pair weights from the first one on, or from the first of each pixel: all neighbours count.
     """

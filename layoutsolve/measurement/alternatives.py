@@ -1,4 +1,4 @@
-"""Which ways to run an operator ONNX Runtime is slow in, or refuses: every way against the fastest one.
+"""Which alternatives of an operator ONNX Runtime is slow in, or refuses: every way against the fastest one.
 
 A way's *loss* is the time that it takes longer than the fastest, in Transposes of its operand. It is slow, and counts
 as a hidden transposition, where in the median over shapes the loss is at least LOSS and it takes more than RATIO times
@@ -41,7 +41,8 @@ RATIOS = {"Conv": 1.05, "ConvTranspose": 1.05}
 
 @dataclass(frozen=True)
 class Result:
-    """A way on one shape. Times are seconds, ``bytes`` those of the first input, ``refused`` says why it does not run.
+    """Measurement of one alternative on one shape. Times are seconds, ``bytes`` those of the first input, ``refused``
+    is the reason why it does not run.
 
     ``ratio`` and ``loss`` are medians over rounds, in which the fastest way ran as well; ``spread`` is how far half of
     the rounds are from that ratio, relative to it.
@@ -126,7 +127,7 @@ class Verdict:
 
     @property
     def slow(self) -> bool:
-        """Whether the way counts as a hidden transposition."""
+        """Whether the way counts as a layout penalty."""
         return _slow(self.operator, self.loss, self.ratio)
 
     @property
@@ -171,8 +172,8 @@ def steady(verdict: Verdict, before: int | None) -> int:
 
 
 def sections(results: Sequence[Result], before: Mapping[tuple[str, str], int] | None = None) -> dict[str, object]:
-    """What a target's file says about rows, from the measurements with one thread, where another target says how many
-    transpositions each has counted as ``before``.
+    """Layout penalties for a target's file, from the measurements with one thread, where another target has counted
+    each as so many transpositions ``before``.
     """
     known = before or {}
     listed = {(result.operator, result.kind) for result in results if result.listed}

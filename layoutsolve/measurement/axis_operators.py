@@ -17,7 +17,7 @@ from layoutsolve.solver.statement.target_file import default_target
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute something. ``moved`` is the Transpose that would turn its operand into another way's.
+    """One alternative of a computation. ``moved`` is the Transpose that would convert its operand into another one's.
 
     ``listed`` ways are rows of the target; the others are only there to compare with.
     """

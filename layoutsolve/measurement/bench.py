@@ -116,7 +116,7 @@ class Bench:
         for row in self.rows:
             if row.executed is not None and row.executed.floating:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in row.executed.floating.items())
-                yield f"{printable(row.file)}: in float between quantised operators: {printable(kinds)}"
+                yield f"{printable(row.file)}: in float between quantized operators: {printable(kinds)}"
         for each in self.refused:
             yield f"{printable(each.file)} is not measured in {each.runtime}: {printable(str(each.error))}"
         for row in self.unsteady:

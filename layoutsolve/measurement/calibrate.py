@@ -123,7 +123,7 @@ def table(calibration: Calibration) -> Iterator[str]:
     verdicts = alternatives.verdicts(calibration.ways, 1)
     listed = {(each.operator, each.kind) for each in calibration.ways if each.listed}
     slow = sum(verdict.hidden > 0 for key, verdict in verdicts.items() if key in listed)
-    yield f"ways: {len(listed)} measured, {slow} slow"
+    yield f"alternatives: {len(listed)} measured, {slow} slow"
     costs = transpose_cost.fits(calibration.moves, calibration.reshape)
     yield "Transposes of float32, microseconds a megabyte: " + ", ".join(
         f"{motion} {1e6 * sizes['4'].seconds(1 << 20, _blocks(motion)):.0f}" for motion, sizes in costs.items()

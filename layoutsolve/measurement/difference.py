@@ -28,10 +28,12 @@ LITE_VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file says: its format, its operators by name, bodies of control flow included, and what of them moves or
-    reshapes data while the model runs; its size in bytes, constants beside it included; inputs and outputs by name, as
-    text such as ``float32[1,3,224,224]``. ``executed`` are the Transposes that ONNX Runtime runs, ``refused`` is why
-    that is not known.
+    """Figures of a model file.
+
+    They are its format; its operators by name, subgraphs included, and those that move or reshape data while the model
+    runs; its size in bytes, external data included; inputs and outputs by name, as text such as
+    ``float32[1,3,224,224]``. ``executed`` are the Transposes that ONNX Runtime runs, ``refused`` is why that is not
+    known.
     """
 
     file: str
@@ -103,7 +105,7 @@ def difference(first: str, second: str) -> Difference:
 
 
 def facts_of(file: str) -> Facts:
-    """What a file says. Raises :class:`ModelError` where it is no model."""
+    """The figures of a file. Raises :class:`ModelError` where it is no model."""
     content = load(file)
     model = parse(content.data, content.folder, content.called)
     return _of_tflite(file, content, model) if isinstance(model, Model) else _of_onnx(file, content)

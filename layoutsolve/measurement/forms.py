@@ -33,7 +33,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to write the networks of a choice, and what a target's file says where it is chosen."""
+    """One candidate form of a network, and the fields of a target's file where it is chosen."""
 
     title: str
     storage: Facts
@@ -58,7 +58,7 @@ class Found:
 
 def choices() -> dict[str, Callable[[], Sequence[Candidate]]]:
     """All choices. The first candidate of each is what ``ort-cpu`` has."""
-    return {"bytes": _bytes, "channels": _channels, "PRelu": _slopes}
+    return {"int8": _bytes, "channels": _channels, "PRelu": _slopes}
 
 
 def decided(choice: str, candidates: Sequence[Candidate]) -> list[Found]:
@@ -82,7 +82,7 @@ def decided(choice: str, candidates: Sequence[Candidate]) -> list[Found]:
 
 
 def sections(found: Sequence[Found]) -> dict[str, object]:
-    """What a target's file says about storage and idioms."""
+    """Storage and idioms for a target's file."""
     storage: dict[str, object] = {}
     idioms: dict[str, object] = {}
     for each in found:

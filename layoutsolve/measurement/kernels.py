@@ -52,7 +52,7 @@ class Spec:
         return generator.integers(info.min // 2, info.max // 2, self.shape).astype(self.dtype)
 
     def loud(self) -> Array:
-        """Integers at both ends of their range; real numbers as :meth:`sample` has them."""
+        """Integers at both ends of their range; floats as :meth:`sample` has them."""
         if self.dtype == "float32":
             return self.sample()
         info = np.iinfo(self.dtype)
@@ -166,7 +166,7 @@ def paired(models: Sequence[Timed], rounds: int = ROUNDS) -> Array:
 
 
 def results(made: onnx.ModelProto, optimise: bool = True) -> list[Array]:
-    """What a model computes of integers at the ends of their range, or of random real numbers."""
+    """Results of a model on integers at the limits of their range, or on random floats."""
     options = _options()
     if not optimise:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -28,7 +28,7 @@ CONTAINERS = ("If", "Loop", "Scan")
 MOVING = ("Transpose", *REORDERS)
 """What only moves data."""
 
-ADDED, INSERTED = "layouts and ends of the graph", "made by ONNX Runtime"
+ADDED, INSERTED = "layouts, graph inputs and outputs", "made by ONNX Runtime"
 """Where a node comes from that belongs to no operator: it was written for what lies around them, or was not written."""
 
 SHOWN = 12
@@ -39,7 +39,7 @@ _SUFFIX = "_kernel_time"
 
 @dataclass(frozen=True)
 class Spent:
-    """What is told apart: milliseconds of a run, the share of all, and how many nodes."""
+    """Time of one operator or kind of node: milliseconds of a run, the share of all, and the number of nodes."""
 
     what: str
     milliseconds: float
@@ -49,8 +49,10 @@ class Spent:
 
 @dataclass(frozen=True)
 class Profile:
-    """Milliseconds of a run on one thread and where they go, most first: by operator of the source, with what is
-    executed of each in brackets, and by kind of node. ``moving`` is the share of Transposes and reorders.
+    """Profile of one inference in ONNX Runtime on one thread, in milliseconds, the slowest first.
+
+    Times are listed by source operator, with the nodes that are executed for each in brackets, and by kind of node.
+    ``moving`` is the share of Transposes and reorders, 0 to 1.
     """
 
     runs: int
@@ -61,7 +63,7 @@ class Profile:
     executed: Executed
 
     def as_dict(self) -> dict[str, object]:
-        """All of it, ready for JSON."""
+        """Profile as plain data for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -78,12 +80,12 @@ class Profile:
                 yield f"  {sum(each.share for each in rest):6.1%} in {len(rest)} others"
         if self.executed.floating:
             kinds = ", ".join(f"{count} {kind}" for kind, count in self.executed.floating.items())
-            yield f"in float between quantised operators: {kinds}"
+            yield f"in float between quantized operators: {kinds}"
 
 
 def profile(model: Path, origins: Mapping[str, Origin]) -> Profile:
-    """Run a model in ONNX Runtime's own profiler, with smooth inputs. ``origins`` tells by a node's name where it comes
-    from.
+    """Run a model in ONNX Runtime's own profiler, with smooth inputs. ``origins`` maps names of nodes to source
+    operators.
 
     Raises :class:`VerifyError` where ONNX Runtime is missing, refuses the model or fails to run it.
     """
@@ -122,7 +124,9 @@ def _run_times(events: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def made(events: Sequence[Mapping[str, Any]], runs: int, places: Mapping[str, str], found: Executed) -> Profile:
-    """What the profiler's events come to, of so many runs behind the first; ``places`` tells where nodes come from."""
+    """Profile from the profiler's events, of so many runs behind the first; ``places`` maps nodes to where they come
+    from.
+    """
     begin = min((each["ts"] + each["dur"] for each in events if each["name"] == "model_run"), default=0)
     times: dict[tuple[str, str], float] = defaultdict(float)
     for each in events:

@@ -54,13 +54,13 @@ _Subject_co = TypeVar("_Subject_co", bound=Subject, covariant=True)
 
 @dataclass(frozen=True)
 class Runner(Generic[_Subject_co]):
-    """A loaded model, and how many runs make a turn."""
+    """A loaded model, and how many runs make a slice."""
 
     subject: _Subject_co
     repeats: int = 1
 
     def seconds(self) -> float:
-        """The time of one run, the mean over a turn. A run before it is not counted: it fills caches."""
+        """The time of one run, the mean over a slice. A run before it is not counted: it fills caches."""
         self.subject.turn(1)
         return self.subject.turn(self.repeats) / self.repeats
 
@@ -82,12 +82,12 @@ class Session:
 
 
 def clock_of(threads: int) -> Callable[[], float]:
-    """What tells the time of models that run on so many threads."""
+    """Clock for models that run on so many threads."""
     return processor_clock() if threads == 1 else time.perf_counter
 
 
 def warm(subject: _Subject) -> Runner[_Subject]:
-    """A model that has run, with as many runs in a turn as last for :data:`SLICE`."""
+    """A model that has run, with as many runs in a slice as last for :data:`SLICE`."""
     subject.turn(1)
     first = min(subject.turn(1) for _ in range(2))
     return Runner(subject, max(ceil(SLICE / max(first, 1e-7)), 1))

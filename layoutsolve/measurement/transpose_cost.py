@@ -1,4 +1,4 @@
-"""What a Transpose and a Reshape cost in ONNX Runtime: seconds on one thread, fitted per kind of motion.
+"""Cost of Transpose and Reshape in ONNX Runtime: seconds on one thread, fitted per class of permutation.
 
 ``seconds = fixed + per_byte * bytes + per_block * blocks``, fitted to relative errors. Blocks count where the
 innermost dimensions stay together; elements are blocks too small to count apart. What a session with one operator costs
@@ -91,8 +91,8 @@ def moves() -> list[Move]:
 
 
 def fitted(measured: Sequence[Move]) -> Cost:
-    """The cost of Transposes of one motion and element size: Gauss-Newton on the logarithms, in which an estimate that
-    is twice too low is as wrong as one that is twice too high. Parts are positive, being powers of e.
+    """Fitted cost of Transposes of one class of permutation and element size: Gauss-Newton on the logarithms, in which
+    an estimate that is twice too low is as wrong as one that is twice too high. Parts are positive, being powers of e.
     """
     terms = np.array([[1.0, move.bytes, move.blocks] for move in measured])
     used = terms.any(axis=0)
@@ -125,7 +125,9 @@ def reshape() -> Cost:
 
 
 def fits(measured: Sequence[Move], between: Cost) -> dict[str, dict[str, Cost]]:
-    """The cost of Transposes by motion and bytes of an element; each has the fixed cost of a Reshape on top."""
+    """Cost of Transposes by class of permutation and bytes of an element; each has the fixed cost of a Reshape on
+    top.
+    """
     costs: dict[str, dict[str, Cost]] = defaultdict(dict)
     for motion in (each.name.lower() for each in Motion if each):
         for itemsize in ITEM_SIZES.values():
@@ -135,6 +137,6 @@ def fits(measured: Sequence[Move], between: Cost) -> dict[str, dict[str, Cost]]:
 
 
 def section(costs: Mapping[str, Mapping[str, Cost]], between: Cost) -> dict[str, object]:
-    """What a target's file says about the time of Transposes and Reshapes."""
+    """Times of Transposes and Reshapes for a target's file."""
     transposes = {motion: {size: asdict(cost) for size, cost in sizes.items()} for motion, sizes in costs.items()}
     return {"transpose": transposes, "reshape": asdict(between)}

@@ -34,9 +34,11 @@ _WITH_KERNEL = ("Conv", "ConvTranspose", "ConvInteger", "Gemm", "QLinearConv")
 
 @dataclass(frozen=True)
 class LayoutCall:
-    """An operator that a layout may be chosen for: what ONNX calls it, its ``name`` in the source (or that of its first
-    output), the letters of its ports as ONNX has them (inputs that have some, then outputs), their shapes, the type in
-    which its first input is stored, and its attributes.
+    """Operator whose layouts a callback of :func:`convert_layout` chooses.
+
+    It has the ONNX operator, its ``name`` in the source (or that of its first output), the letters of its ports as ONNX
+    has them (inputs that have some, then outputs), their shapes, the type in which its first input is stored, and its
+    attributes.
     """
 
     operator: str
@@ -67,23 +69,24 @@ def convert_layout(
     objective: str = DEFAULT_OBJECTIVE,
     time_limit: float | None = None,
 ) -> Conversion:
-    """Give operators the layouts that are desired, and move as few data as possible for it.
+    """Give operators the desired layouts with the fewest layout conversions, as TVM's ConvertLayout does.
 
-    :param model: a model of TensorFlow Lite or ONNX: its path, its bytes, or as ONNX's own class. Operators are those
-        that ONNX has of it, in the letters that ONNX has for them, whatever the source stores.
-    :param desired: by operator how it stores its ports. Where it has no such form (other dimensions, blocks that do not
-        divide), and where nothing is said of it, it is as in ONNX.
-    :param callback: is asked for each operator whose dimensions have letters, and overrides ``desired`` where it says
-        something.
-    :param inputs: how inputs are stored: 'keep' restores the source's order, 'free' lets the layouts decide; the rest
-        is as for :func:`layoutsolve.convert`.
-    :param outputs: the same of outputs.
-    :param objective: what is minimised.
-    :param time_limit: bounds the conversion, in seconds.
-    :returns: the conversion. In its model an operator in a form that ONNX does not have calls a function of the model,
-        ``layoutsolve.plan::Conv_NHWC_OHWI``, so that it runs. Transposes outside of functions are the conversions.
+    :param model: a TensorFlow Lite or ONNX model: its path, its bytes, or an ``onnx.ModelProto``. Operators and letters
+        are those of ONNX, whatever the source stores.
+    :param desired: by operator the layouts of its ports, as in ``{"Conv": ["NHWC", "OHWI"]}``. Operators without such a
+        form (other dimensions, blocks that do not divide), and those not named, are as in ONNX.
+    :param callback: called for each operator whose dimensions have letters; its result overrides ``desired`` unless it
+        is None.
+    :param inputs: layouts of graph inputs: 'keep' is the source's order, 'free' lets the solver choose; otherwise as
+        for :func:`layoutsolve.convert`.
+    :param outputs: the same of graph outputs.
+    :param objective: the objective, as for :func:`layoutsolve.convert`.
+    :param time_limit: limit of the conversion, in seconds.
+    :returns: the conversion. In its model an operator in a form that ONNX does not have calls a model-local function,
+        ``layoutsolve.plan::Conv_NHWC_OHWI``, so that it runs. Transposes outside of functions are the layout
+        conversions.
     :raises TypeError: for arguments of a wrong type.
-    :raises ConversionError: for everything else that is wrong.
+    :raises ConversionError: for every other error.
     """
     content = load(model if not hasattr(model, "SerializeToString") else model.SerializeToString())
     wanted = arguments.texts_by_name("desired", desired)
@@ -116,7 +119,7 @@ def _lines(field: str, operator: str, texts: Sequence[str], match: Match) -> Ite
         try:
             letters(text)
         except ValueError as error:
-            raise OptionError(f"{field}: '{text}' says no order of dimensions: {error}") from error
+            raise OptionError(f"{field}: '{text}' is no order of dimensions: {error}") from error
     yield Line((operator,), {**ports, "out": ports.get("out", ports["data"])}, match=match)
 
 

@@ -18,9 +18,9 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Plan(Document):
-    """How all tensors of a model lie in memory, in which forms its operators run, and where data are moved.
+    """Layout plan for other compilers: layouts of all tensors, forms of all operators, and layout conversions.
 
-    ``facts`` are what the file says (:data:`Facts`).
+    ``facts`` are the fields of the file (:data:`Facts`, docs/plans.md).
     """
 
     kind = "plan"
@@ -35,7 +35,7 @@ class Plan(Document):
         return f"<Plan of '{facts['source']['name']}' for {facts['target']['name']}: {about}, {facts['status']}>"
 
     def to_json(self) -> str:
-        """The plan as text: each operator, tensor, constant and conversion on a line of its own."""
+        """JSON text of the plan: each operator, tensor, constant and conversion on a line of its own."""
         lines = [_field(name, value) for name, value in self.facts.items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -1,4 +1,4 @@
-"""What a plan says: the facts of a conversion, as plain data."""
+"""Contents of a plan: the facts of a conversion, as plain data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 
 
 def facts_of(source: Content, conversion: Conversion) -> Facts:
-    """All that a plan says of a conversion of a source."""
+    """Contents of the plan of a conversion."""
     found, made = conversion.assignment, conversion.provenance
     target = found.goal.target
     stating = _Stating(source, conversion)
@@ -63,7 +63,7 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
 
 
 def proven(tiers: Sequence[Tier]) -> Facts:
-    """What a plan says of tiers: how they are proven, and the least that the first can be."""
+    """Objective levels as a plan states them: their proofs, and the lower bound of the first."""
     return {
         "status": status_of(tiers),
         "bound": tiers[0].bound,

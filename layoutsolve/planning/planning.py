@@ -36,9 +36,10 @@ from layoutsolve.version import VERSION
 
 @gc_pause.paused()
 def plan(source: Source, conversion: Conversion) -> Plan:
-    """The plan of a conversion, given the source that it was made from, as a path or as bytes.
+    """Make the plan of a conversion: the layout of every tensor, the form of every operator and all layout conversions.
 
-    Raises :class:`PlanError` where the source is written as it stands, and where it is another one.
+    ``source`` is the model that was converted, as a path or as bytes. Raises :class:`PlanError` where it is another
+    one, and where it was returned unchanged.
     """
     asked = arguments.instance("conversion", conversion, Conversion)
     content = load(source)
@@ -52,11 +53,11 @@ def plan(source: Source, conversion: Conversion) -> Plan:
 
 @gc_pause.paused()
 def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | None = None) -> Conversion:
-    """Convert a model as a plan says, without a search: what it was written from gives the same bytes.
+    """Convert a model by a plan, without solving: the plan's own source gives the same bytes.
 
-    ``target`` is the file of a target that does not come with layoutsolve. Raises :class:`PlanError` where the plan is
-    of another version, source or target, or says what cannot be, or anything that is not so of the model that is
-    written. What it states of bounds is not proven again: the result has the status 'planned'.
+    ``target`` is the path of a target that does not come with layoutsolve. Raises :class:`PlanError` where the plan is
+    of another version, source or target, or contradicts itself or the model that is written. Its bounds are not proven
+    again: the result has the status 'planned'.
     """
     asked = arguments.instance("plan", plan, Plan)
     table = None if target is None else arguments.target("target", target)
@@ -95,7 +96,7 @@ def _target(facts: Facts, given: Target | None) -> Target:
     if found.name != name:
         raise PlanError(f"the plan is for target '{name}', not '{found.name}'")
     if found.digest != facts["sha256"]:
-        raise PlanError(f"target '{name}' says something else than when the plan was written: plan again")
+        raise PlanError(f"target '{name}' has changed since the plan was written: plan again")
     return found
 
 
@@ -110,18 +111,18 @@ def _assignment(graph: Graph, options: Options, facts: Facts) -> Assignment:
     problem = statement.recorded(wanted)
     for operator in problem.operators:
         if not operator.rows:
-            raise PlanError(f"operator '{operator.title}' has no such form in the layouts that the plan says")
+            raise PlanError(f"operator '{operator.title}' has no such form in the layouts of the plan")
     rows = (0,) * len(problem.operators)
     total = price(problem, rows)
     found = priced(
         Assignment(stepped, statement.rules, problem, rows, total, goal, "planned", opaque_views=statement.opaque_views)
     )
     if {name: getattr(found.price, name) for name in facts["price"]} != facts["price"]:
-        raise PlanError(f"the layouts of the plan cost {found.price}, not what it says")
+        raise PlanError(f"the layouts of the plan cost {found.price}, not the price that it states")
     planned = tuple(Tier(**{**each, "names": tuple(each["names"])}) for each in facts["tiers"])
     found = replace(found, planned=planned)
     if not _may_be(found.tiers, planned) or proven(planned) != {name: facts[name] for name in proven(planned)}:
-        raise PlanError("what the plan says of proofs is not what can be proven of its price")
+        raise PlanError("the bounds and statuses of the plan contradict its price")
     return found
 
 

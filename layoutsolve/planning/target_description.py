@@ -1,4 +1,4 @@
-"""What a target says, for people: its forms and their prices, what is slow there, what is refused."""
+"""Description of a target, for people: its forms and prices, what is slow there, what is refused."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Moves:
 
     @property
     def executed(self) -> int:
-        """Transposes, hidden ones included."""
+        """Transposes, those within fused kernels included."""
         return self.transposes + self.hidden
 
     def gains(self, source: Moves) -> bool:

@@ -119,7 +119,7 @@ def integers(node: NodeProto, name: str) -> tuple[int, ...]:
 
 
 def permutation(transpose: NodeProto) -> tuple[int, ...] | None:
-    """The axes in the order in which a Transpose puts them, None where it does not say and turns them around."""
+    """Permutation of a Transpose, None where it has the default and reverses the axes."""
     return integers(transpose, "perm") or None
 
 

@@ -276,7 +276,7 @@ def _flow(node: NodeProto) -> str:
             if given not in wanted:
                 return f"has {given} inputs in its graph '{each.name}', which is given {wanted[0]}"
             if made < least:
-                return f"has {made} outputs in its graph '{each.name}', of which it hands on {least}"
+                return f"has {made} outputs in its graph '{each.name}', of which it returns {least}"
     return ""
 
 

@@ -128,7 +128,7 @@ def check_node(node: NodeProto, kinds: Mapping[str, TypeProto], data: Mapping[st
 
 
 def rank_of(kind: TypeProto) -> int:
-    """How many dimensions a tensor is said to have, or those in a sequence; 0 where that is not said."""
+    """Stated rank of a tensor, or of those in a sequence; 0 where none is stated."""
     while (held := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kind = getattr(kind, held).elem_type
     return len(kind.tensor_type.shape.dim) if held == "tensor_type" else 0

@@ -1,4 +1,4 @@
-"""A model as a graph to be drawn: its operators and ends, with what is told of each, in a tab for each graph in it."""
+"""Drawn graph of a model: its operators, inputs and outputs, with their descriptions, in a tab for each subgraph."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ def report(
     profile: Profile | None = None,
     time_limit: float | None = None,
 ) -> str:
-    """A page that shows a conversion of a source in a browser, as the command line's ``--report`` writes it: a text, to
-    be written to a file in UTF-8.
+    """HTML report of a conversion, as the command line's ``--report`` writes it: one self-contained page, as text to be
+    written in UTF-8.
 
-    A ``verification`` and a ``profile`` are shown beside it. The model is explained, and solved by all strategies, each
-    in ``time_limit`` seconds at most.
+    A ``verification`` and a ``profile`` are included where given. The model is explained, and solved by all strategies,
+    each within ``time_limit`` seconds.
     """
     asked, limit = arguments.instance("conversion", conversion, Conversion), arguments.seconds("time_limit", time_limit)
     _check_shown(verification, profile)

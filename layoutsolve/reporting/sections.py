@@ -1,5 +1,5 @@
-"""What a report says in words and numbers, above the graphs. What was measured, and so is another time another, is in
-elements of the class ``measured``.
+"""Sections of a report above the graphs. Measured values, which differ from run to run, are in elements of the class
+``measured``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import kept_as_is
+from layoutsolve.base.wording import kept_as_is, level_name
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
@@ -67,7 +67,7 @@ def head(tool: str, title: str, below: str) -> Markup:
 
 
 def figures(rows: Sequence[tuple[str, object, str]]) -> Markup:
-    """Large numbers: what each is, the number, and what is to be said of it."""
+    """Key figures of a report: for each its name, the number, and a note."""
     return element(
         "dl",
         *(
@@ -89,7 +89,7 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
     proof = {"optimal": least, "planned": PLANNED}.get(conversion.assignment.status, "not proven")
     rows = [
         ("Transposes", report["transposes"], proof),
-        ("hidden in kernels", report["hidden_transposes"], ""),
+        ("layout penalty", report["hidden_transposes"], ""),
         ("Reshapes", report["reshapes"], ""),
         ("moved by Transposes", sized(report["bytes_moved"]), ""),
         ("operators", report["operators"], f"opset {report['opset']}"),
@@ -107,7 +107,7 @@ def tiers(conversion: Conversion) -> Markup:
     for tier in conversion.tiers:
         known = said.get(tier.status, f"minimal {tier.among}")
         mark = element("span", known, class_="bad" if tier.status in ("feasible", "planned") else "good")
-        rows.append((element("span", " + ".join(tier.names), class_="whole"), tier.value, tier.bound, mark))
+        rows.append((element("span", level_name(tier.names), class_="whole"), tier.value, tier.bound, mark))
     ended = conversion.assignment.ended
     note = element("p", f"The search ended by its limit on {ended}.", class_="soft") if ended else None
     ends = [element("p", end, class_="soft") for end in conversion.moved_ends]
@@ -133,7 +133,7 @@ def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Mar
         value = f"{price.transposes} + {price.hidden} · {sized(price.bytes)}"
         bars += [_track(most, t=price.transposes, h=price.hidden), element("span", value, class_="value")]
     keys = element(
-        "div", _key("transpose", "Transposes"), _key("slow", "hidden in kernels"), "and bytes moved", class_="keys"
+        "div", _key("transpose", "Transposes"), _key("slow", "layout penalty"), "and bytes moved", class_="keys"
     )
     return section("What each strategy leaves", element("div", *bars, class_="chart", id="strategies"), keys)
 
@@ -166,7 +166,7 @@ def verified(found: Verification) -> Markup:
     drawn = "1 input" if found.samples == 1 else f"{found.samples} inputs"
     steps = f", {found.steps} steps each" if found.steps > 1 else ""
     return section(
-        f"Compared with LiteRT's plain kernels on {drawn}{kinds}{steps}",
+        f"Compared with LiteRT's reference kernels on {drawn}{kinds}{steps}",
         table(("", "output", "numbers", "why"), rows),
         inside,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import helper
 
-from layoutsolve.base.wording import brief
+from layoutsolve.base.wording import brief, counted
 from layoutsolve.emit import located
 from layoutsolve.inspection.explanation import Explanation, lines_of
 from layoutsolve.ir.graph import Node
@@ -83,7 +83,7 @@ class _Written:
     def _loss(self, operator: Operator, hidden: int, form: int) -> str:
         kind = self.assignment.rules[operator.node].ways[form].kind
         which = f" ({kind})" if isinstance(kind, str) and kind else ""
-        noun = "1 hidden Transpose" if hidden == 1 else f"{hidden} hidden Transposes"
+        noun = f"a layout penalty of {counted(hidden, 'Transpose')}"
         where = f"in this layout the kernel of {self.assignment.goal.target.name}"
         return f"{noun}: {where}{which} transposes inside, or takes a path that is as slow"
 

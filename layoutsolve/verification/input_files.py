@@ -56,7 +56,7 @@ def _arrays(path: Path) -> Data:
     except OSError as error:
         raise VerifyError(f"cannot read '{shown}': {error.strerror or error}") from error
     except _BROKEN as error:
-        raise VerifyError(f"cannot read '{shown}': it is no .npz or .npy file of plain numbers") from error
+        raise VerifyError(f"cannot read '{shown}': it is no .npz or .npy file of numeric arrays") from error
 
 
 def _unpacked(path: Path) -> Data:

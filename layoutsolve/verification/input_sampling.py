@@ -283,7 +283,7 @@ def _of(graph: Subgraph, readers: Mapping[int, Sequence[tuple[Operator, int]]], 
 
 
 def drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sample: int, allowed: Limits) -> Array:
-    """The numbers of one input in a sample, whose number says which of :data:`DISTRIBUTIONS` they are of."""
+    """Elements of one input in a sample, whose number selects one of :data:`DISTRIBUTIONS`."""
     return np.asarray(_drawn(dtype, shape, generator, sample, allowed))
 
 

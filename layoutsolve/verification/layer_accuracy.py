@@ -1,4 +1,4 @@
-"""Where a converted model departs from its source: every operator by itself, on LiteRT's own numbers.
+"""Where a converted model diverges from its source: every operator by itself, on LiteRT's own numbers.
 
 LiteRT keeps all its tensors. In the ONNX model each that is found there becomes an input, fed with what LiteRT has, and
 an output beside it that is computed from such inputs alone. So no error is passed on, and what is off was caused where
@@ -55,7 +55,7 @@ Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
 
 @dataclass(frozen=True)
 class Departure:
-    """The first operator of the source that gives other numbers than LiteRT's, though it is given LiteRT's.
+    """First diverging operator: the first of the source whose outputs differ from LiteRT's on LiteRT's own inputs.
 
     ``index`` and ``operator`` are its own, ``tensor`` is its output that is off, by ``distance`` where it is farthest,
     and ``reason`` says why that is too far. ``others`` are the operators of the source that were compared together with
@@ -73,13 +73,13 @@ class Departure:
     def __str__(self) -> str:
         others = f", which is written together with {', '.join(self.others)}," if self.others else ""
         name = f"operator {self.index} {self.operator} (output '{self.tensor}'){others}"
-        return f"{name} departs, given LiteRT's inputs: {self.reason}\n     {self.distance}"
+        return f"{name} diverges on LiteRT's inputs: {self.reason}\n     {self.distance}"
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """How many tensors inside of a model were ``compared``, and the first that departs. ``note`` says what else may be
-    why outputs do.
+    """Layer-wise comparison: the number of intermediate tensors ``compared``, and the first diverging operator.
+    ``note`` names another possible cause where outputs diverge.
     """
 
     compared: int
@@ -119,7 +119,7 @@ class Place:
         return Port(name, self.tensor.dtype, (), (), *parameters)
 
     def put(self, data: Array) -> Array | None:
-        """LiteRT's numbers as the ONNX model stores them, None where that cannot be told."""
+        """LiteRT's tensor as the ONNX model stores it, None where that is unknown."""
         numbers, wide = self._numbers(data), _wide(self.value, data.shape)
         sizes = None if wide is None else _sizes(self.stored, wide)
         if numbers is None or wide is None or sizes is None:

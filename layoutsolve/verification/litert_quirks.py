@@ -9,8 +9,8 @@ _WINDOWS = ("CONV_2D", "CONV_3D", "CONV_3D_TRANSPOSE", "DEPTHWISE_CONV_2D", "TRA
 
 
 def reading(subgraph: Subgraph, operator: Operator, constant: bool) -> str:
-    """What LiteRT does instead of what an operator states, '' where it does that. ``constant`` says whether all numbers
-    that it gives are one.
+    """What LiteRT computes instead of what an operator states, '' where it conforms. ``constant`` is whether all
+    elements of its result are equal.
     """
     tensors = [subgraph.tensors[index] if index >= 0 else None for index in operator.inputs]
     made = subgraph.tensors[operator.outputs[0]]

@@ -161,7 +161,7 @@ def _cosine(expected: Array, actual: Array) -> float:
 
 
 def numbers(data: Array, port: Port) -> Array:
-    """The elements as double precision numbers in one row; real numbers of a quantised output as integer steps."""
+    """The elements as double precision numbers in one row; floats of a quantised output as integer steps."""
     flat = data.reshape(-1)
     if flat.dtype.kind in "OSU":
         return np.array([item.decode() if isinstance(item, bytes) else str(item) for item in flat.tolist()], np.str_)

@@ -65,7 +65,7 @@ class Partial:
         return f"{', '.join(others)} and {last}" if others else last
 
     def told(self, tensors: int, outputs: int) -> str:
-        """What is said where all others are right, which so many tensors inside and outputs tell."""
+        """Message where all other operators pass, after a comparison of so many intermediate tensors and outputs."""
         right = f"{counted(tensors, 'tensor')} inside and {counted(outputs, 'output')}"
         return f"LiteRT has no kernel for {self.said}; all else is right, with drawn numbers for what it gives: {right}"
 
@@ -75,7 +75,7 @@ class Partial:
         return {self.ends[index].name: self.ends[index].permutation for index in (*self.given, *self.read)}
 
     def cut(self, model: onnx.ModelProto | Path) -> onnx.ModelProto | Path:
-        """The ONNX model without the same operators; one with its constants in a file is written beside it."""
+        """Remove the same operators from the ONNX model; one with external data is written beside it."""
         if not self.lacking:
             return model
         made = onnx.ModelProto()
@@ -89,8 +89,8 @@ class Partial:
 
 
 def partial_of(litert: LiteRT, source: bytes, inside: Inside) -> Partial | None:
-    """A model without the operators for which LiteRT says that it has no kernel; None where it says so of none in the
-    main subgraph, or where nothing would be left to compare.
+    """Remove the operators for which LiteRT reports that it has no kernel; None where there are none in the main
+    subgraph, or where nothing would be left to compare.
     """
     subgraph, places = places_of(source, inside)
     found = Partial(source, {index: end for index, place in places.items() if (end := _end(place)) is not None})

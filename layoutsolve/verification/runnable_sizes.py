@@ -62,12 +62,14 @@ def _tried(path: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def no_data(said: str) -> RefusedError:
-    """The error where a source does not run with what is made up, of which ONNX Runtime has ``said`` why."""
+    """Error where a source does not run on drawn data, with ONNX Runtime's reason."""
     return RefusedError(f"no data are found with which the source runs: give some (--verify-data). {said}")
 
 
 def dtype_of(name: str, told: str) -> str:
-    """The type of an input of which ONNX Runtime has ``told`` what it is. Raises :class:`VerifyError` for no tensor."""
+    """Element type of an input, from ONNX Runtime's description. Raises :class:`VerifyError` for anything but a
+    tensor.
+    """
     if not told.startswith("tensor("):
         raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
     return element(told)

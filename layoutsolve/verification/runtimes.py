@@ -332,7 +332,7 @@ class OnnxRuntime:
 
     @property
     def states(self) -> list[str]:
-        """The names of the inputs that may be left out, because the model says what they begin with."""
+        """Names of the inputs that may be left out, as the model has their initial values."""
         return [port.name for port in self._session.get_overridable_initializers()]
 
     @property
@@ -342,7 +342,7 @@ class OnnxRuntime:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the model tells of itself."""
+        """Metadata of the model."""
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     @property

@@ -146,7 +146,7 @@ class Tally:
         if kind(self.port) == "quantised":
             self._quantised(error, off, expected.shape, real)
         elif kind(self.port) == "exact" and error.any():
-            self.reason = f"{np.count_nonzero(error)} of its {expected.size} numbers are not LiteRT's"
+            self.reason = f"{np.count_nonzero(error)} of its {expected.size} elements differ from LiteRT's"
 
     def equal(self, expected: Array) -> None:
         """Count one run as one in which nothing is off."""
@@ -231,7 +231,7 @@ class Tally:
         return distance(self.port, [self._worst[1:]])
 
     def verdict(self) -> str:
-        """Why the tensor departs, '' where it does not."""
+        """Why the tensor diverges, '' where it does not."""
         if self.reason or kind(self.port) != "quantised" or not self._count:
             return self.reason
         bits = self.port.bits

@@ -1,4 +1,4 @@
-"""Comparing a converted model with its source: LiteRT's plain kernels against ONNX Runtime on the same input."""
+"""Comparing a converted model with its source: LiteRT's reference kernels against ONNX Runtime on the same input."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ T = TypeVar("T")
 Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
 
-PLAIN, TWIN = "LiteRT's plain kernels", "LiteRT's plain kernels with dequantised weights"
+PLAIN, TWIN = "LiteRT's reference kernels", "LiteRT's reference kernels with dequantized weights"
 """What a model is judged by. LiteRT rounds the activations of operators with float results and quantised weights at run
 time, more than the ONNX model does, which keeps them as they are; it does not where the weights are floats.
 """
 
-OPTIMISER = "outputs agree where ONNX Runtime's optimiser is off, so that it is what departs"
+OPTIMISER = "outputs agree without ONNX Runtime's graph optimizations, so that these diverge"
 UNSEEN = "tensors inside are not compared: they have more than {} MB in all (--verify-tensors compares them)"
 """What is said of the tensors inside."""
 
@@ -142,11 +142,12 @@ Verdict = Literal["pass", "FAIL", "not verified"]
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``, or given, each of so many ``steps``.
+    """Accuracy of a conversion: the comparison of all outputs with the source's.
 
-    ``inspection`` is that of the tensors inside, None where they were not compared, and ``distributions`` are those
-    that inputs were drawn from. ``refusal`` says why nothing was compared: where a runtime refuses the source the
-    conversion is neither right nor wrong but 'not verified', where it refuses the result that is wrong.
+    ``samples`` inputs were drawn from ``seed``, or given, and each was run ``steps`` times in a row. ``inspection`` is
+    the layer-wise comparison, None where there was none, and ``distributions`` are those of the inputs. ``refusal`` is
+    the reason why nothing was compared: where a runtime refuses the source the conversion is 'not verified', where it
+    refuses the result that is wrong.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -170,7 +171,7 @@ class Verification:
 
     @property
     def code(self) -> int:
-        """The exit code."""
+        """Exit code of the command line."""
         return {"pass": 0, "FAIL": DIFFERENT, "not verified": UNVERIFIED}[self.verdict]
 
     def __str__(self) -> str:
@@ -185,7 +186,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Asked:
-    """How to compare, as it is told in :func:`verify`."""
+    """Arguments of :func:`verify`."""
 
     seed: int
     samples: int | None
@@ -199,7 +200,7 @@ class Asked:
 
 
 def refused(error: RefusedError, seed: int = 0) -> Verification:
-    """What is told where a runtime refuses a model."""
+    """Result where a runtime refuses a model."""
     return Verification((), seed, 0, refusal=str(error), verdict="FAIL" if error.result else "not verified")
 
 

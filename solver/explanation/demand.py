@@ -53,7 +53,9 @@ class Found:
 
 
 class Walk:
-    """Walks over the rows of a solved problem, which tell layouts apart (``orders`` False) or orders alone (True)."""
+    """Walk over the alternatives of a solved problem, which compares layouts (``orders`` False) or orders alone
+    (True).
+    """
 
     def __init__(self, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
         self.problem, self.orders = assignment.problem, orders
@@ -70,7 +72,7 @@ class Walk:
         self.followed: dict[tuple[Place, Layout], list[tuple[Place, Layout]] | bool] = {}
 
     def seen(self, layout: Layout) -> Layout:
-        """What of a layout the walk tells apart."""
+        """Projection of a layout that the walk compares."""
         return finest(layout) if self.orders else layout
 
     def places(self, variable: int, layout: Layout) -> list[Place]:

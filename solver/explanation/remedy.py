@@ -1,4 +1,6 @@
-"""What would lead to fewer Transposes: other choices at the ends of the graph, each tried by solving again."""
+"""What would lead to fewer Transposes: other choices at the inputs and outputs of the graph, each tried by solving
+again.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ class Outcome:
         return (*self.common, *own)
 
     def necessary(self, sides: Sides) -> bool:
-        """Whether a Transpose stays whatever the ends are."""
+        """Whether a Transpose stays whatever the inputs and outputs are."""
         return self.proven and not self.remedies(sides)
 
 

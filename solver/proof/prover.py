@@ -24,7 +24,7 @@ SURE = 1e-6
 
 
 def prove(questions: Sequence[Question], values: Sequence[int], first: int) -> list[tuple[int, Tree | None]]:
-    """For each tier a lower bound on it and its proof, given the questions, which ask about one tier more each, and
+    """For each level a lower bound on it and its proof, given the questions, which ask about one level more each, and
     what the tiers are in some assignment.
 
     Rows are struck out and cases told apart to reach these values as long as they are reached, for the first tier what

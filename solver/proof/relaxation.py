@@ -1,5 +1,4 @@
-"""The linear relaxation of a layout problem: its dual multipliers are offers, as
-:mod:`layoutsolve.solver.statement.dual_bound` has them.
+"""LP relaxation of a layout problem, whose dual values are those of :mod:`layoutsolve.solver.statement.dual_bound`.
 
 There is a share for each row of an operator, and all of an operator's are 1 together. Where a variable is read in an
 order that it is not written in, a Transpose is made: each order has a share for every group of layouts from which such
@@ -55,7 +54,7 @@ class _Wanted:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The optimum of a relaxation: its ``value``, how much each ``earlier`` tier counts in it, the multipliers of
+    """The optimum of a relaxation: its ``value``, how much each ``earlier`` level counts in it, the multipliers of
     readers for ``layouts`` and for ``orders``, and the share of each operator's row that is ``chosen``.
     """
 
@@ -71,7 +70,7 @@ class Relaxed:
 
 
 class Relaxation:
-    """The relaxation of a problem for some tiers, which are minimised one at a time (:meth:`solve`)."""
+    """The relaxation of a problem for some levels, which are minimised one at a time (:meth:`solve`)."""
 
     def __init__(self, problem: LayoutProblem, tiers: Tiers) -> None:
         self.problem, self.tiers, self.model = problem, tiers, Linear()
@@ -95,7 +94,7 @@ class Relaxation:
         return self.model.variables
 
     def solve(self, tier: int, values: Sequence[int], opened: Open) -> Relaxed | None:
-        """Minimise a tier, where the ones before it are no higher than some ``values``, over rows that are ``opened``.
+        """Minimise a level, where the ones before it are no higher than some ``values``, over rows that are ``opened``.
 
         None where that is impossible, or takes too long.
         """

@@ -63,18 +63,18 @@ class Restated:
 
     @staticmethod
     def inside(found: Assignment) -> int:
-        """The hidden transpositions that kernels make, and what crosses, so that no file shows them."""
+        """The layout penalties that kernels make, and what crosses, so that no file shows them."""
         own = [found.row(number).price for number in range(len(found.rows))]
         crossing = sum(each.price for each in crossings(found)) if found.goal.target.chooses else 0
         return crossing + sum(each.hidden for each in own if not each.transposes)
 
     @property
     def claimed(self) -> Tiers:
-        """The tiers of which something is claimed: not the copies of constants, which are counted alone."""
+        """Levels with a claimed bound: not duplicated initializers, which are only counted."""
         return self.goal.tiers[:-1]
 
     def questions(self, total: Price) -> list[Question]:
-        """How low each tier can be where those before it are no higher than in some price.
+        """How low each level can be where those before it are no higher than in some price.
 
         Orders decide all but the Reshapes, where these come last: of them the question is how few they can be in the
         recorded orders. Where they come first together with others, orders bound what has no Reshapes: candidates of

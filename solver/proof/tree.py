@@ -1,4 +1,5 @@
-"""Proofs of lower bounds: offers that prove one, or strike out rows, and cases that are each proven.
+"""Proofs of lower bounds: dual values that prove one, or remove alternatives by reduced cost, and branches that are
+each proven.
 
 A bound is one on a tier, of all assignments whose earlier tiers are no higher than those of a known one. Assignments
 below the bound cost no more than the earlier tiers at their known values and the tier just below its bound, however
@@ -21,7 +22,7 @@ from layoutsolve.solver.theory.layout import Layout
 
 @dataclass(frozen=True)
 class Step:
-    """Offers where the tier counts ``own`` times and each one before it as often as ``earlier`` says.
+    """Dual values where the level has weight ``own`` and each one before it a weight in ``earlier``.
 
     ``rest`` is a proof for the rows that they leave, None where they prove the bound themselves.
     """
@@ -48,14 +49,14 @@ Tree = Step | Branch
 
 @dataclass(frozen=True)
 class Question:
-    """How low the last of some ``tiers`` can be where the others are no higher than some ``values``."""
+    """Lower bound on the last of some ``tiers`` where the others are no higher than some ``values``."""
 
     problem: LayoutProblem
     tiers: Tiers
     values: tuple[int, ...]
 
     def proves(self, tree: Tree | None, bound: int, opened: Open | None = None) -> bool:
-        """Whether a tree proves a bound for the rows that are ``opened``. None proves what no tier can be below, 0.
+        """Whether a tree proves a bound for the rows that are ``opened``. None proves what no level can be below, 0.
 
         Raises :class:`ValueError` where the tree is about something else.
         """
@@ -87,7 +88,7 @@ class Question:
         there are no such assignments.
         """
         if step.own < 0 or len(step.earlier) != len(self.values) or any(each < 0 for each in step.earlier):
-            raise ValueError("the tiers of a bound count by so much each, and none less than nothing")
+            raise ValueError("a bound needs one weight per objective level, none negative")
         weights: dict[str, int] = {}
         for tier, weight in zip(self.tiers, (*step.earlier, step.own), strict=True):
             for name in tier:
@@ -113,12 +114,12 @@ class Question:
 
     @cached_property
     def grain(self) -> int:
-        """What every value of the tier is a multiple of."""
+        """What every value of the level is a multiple of."""
         return grain(self.problem, self.tiers[-1])
 
 
 def grain(problem: LayoutProblem, tier: Sequence[str]) -> int:
-    """What every value of a tier is a multiple of: of bytes those of whole variables."""
+    """Greatest common divisor of the values of a level: for bytes that of the sizes of whole variables."""
     weights: Mapping[str, int] = dict.fromkeys(tier, 1)
     moved = [problem.variables[variable].bytes for variable in problem.moving()] if tuple(tier) == ("bytes",) else [1]
     own = {weighted(row.price, weights) for operator in problem.operators for row in operator.rows}

@@ -1,1 +1,1 @@
-"""Searching a layout problem for the cheapest rows, with a proof."""
+"""Searching a layout problem for the cheapest alternatives, with a proof."""

@@ -1,4 +1,4 @@
-"""Solving a component by eliminating its operators one after the other: exact where few of them hang together.
+"""Bucket elimination of a component's operators: exact where its treewidth is small.
 
 What a variable costs is a table over the rows of the operators at it. To eliminate an operator, all tables that have it
 are added, and what is left is a table of the least that its rows come to, for all rows of the others. How large tables
@@ -42,8 +42,8 @@ def eliminated(
     tiers: Tiers,
     limit: Limit,
 ) -> dict[int, int] | None:
-    """The cheapest rows of a component's operators among those in ``domains``, which has all that touch its variables;
-    None where that takes tables that are too large.
+    """The cheapest alternatives of a component's operators among those in ``domains``, which has all that touch its
+    variables; None where that takes tables that are too large.
     """
     moved = sum(problem.variables[each].bytes * len(problem.readers[each]) for each in component.variables)
     if moved > TOTAL:

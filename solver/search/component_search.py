@@ -37,7 +37,7 @@ STEP = 0.2
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows found for a component's operators, and for each tier of the objective a proven lower bound.
+    """The rows found for a component's operators, and for each level of the objective a proven lower bound.
 
     It holds where the tiers before it are as low as their bounds, and is 0 where nothing is known. ``method`` is what
     they come from, as for :class:`Part`.
@@ -56,7 +56,7 @@ def solve_component(
     tiers: Tiers,
     limit: Limit,
 ) -> Outcome:
-    """Minimise the tiers one after the other. Once the limit is over the best rows found are returned, at worst
+    """Minimise the levels one after the other. Once the limit is over the best rows found are returned, at worst
     ``start``, as they are of a component that makes too large a program.
     """
     search = _Search(problem, domains, component, start, tiers, limit)

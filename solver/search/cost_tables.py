@@ -1,4 +1,4 @@
-"""What rows and moves cost, as tables over the rows of operators, in which all tiers are one number.
+"""What rows and moves cost, as tables over the rows of operators, in which all levels are one number.
 
 What a variable costs depends on the layout that it is written in and on those that its readers want. Of the layouts
 that are wanted in one order the nearest is what a Transpose ends in, and each other one is a Reshape of that.
@@ -37,7 +37,7 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """What a move from each source to each target costs, by tier: ``paid``. Where groupings count, ``again`` is what a
+    """What a move from each source to each target costs, by level: ``paid``. Where groupings count, ``again`` is what a
     target costs if another one of its order is delivered, ``given`` and ``asked`` number the orders of sources and
     targets.
     """
@@ -50,8 +50,8 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What is paid for the rows of the operators in a ``scope``: for each target that is ``wanted``, unless it was
-    wanted before, from the source that is ``written``. Both are numbers along the axes of the operators.
+    """What is paid for the alternatives of the operators in a ``scope``: for each target that is ``wanted``, unless it
+    was wanted before, from the source that is ``written``. Both are numbers along the axes of the operators.
     """
 
     scope: Scope
@@ -61,7 +61,7 @@ class Costs:
 
     @property
     def most(self) -> Array:
-        """No less than what may be paid, by tier."""
+        """No less than what may be paid, by level."""
         paid = self.moves.paid
         if self.moves.asked is not None:
             most: Array = np.maximum(paid.max((1, 2)), self.moves.again) * len(self.wanted)
@@ -71,12 +71,12 @@ class Costs:
 
     @property
     def scale(self) -> Array:
-        """What all that may be paid is a multiple of, by tier; 0 where nothing is."""
+        """What all that may be paid is a multiple of, by level; 0 where nothing is."""
         scale: Array = np.gcd(np.gcd.reduce(self.moves.paid, (1, 2)), self.moves.again)
         return scale
 
     def table(self, scales: Array, counted: Array) -> Array:
-        """What is paid for all rows in one number: each tier in parts of a scale, so many times."""
+        """What is paid for all rows in one number: each level in parts of a scale, so many times."""
         paid = np.tensordot(counted, (self.moves.paid.T // scales).T, 1)
         if self.moves.given is not None and self.moves.asked is not None:
             again = int(counted @ (self.moves.again // scales))
@@ -110,7 +110,7 @@ def _fresh(own: Numbers, before: Iterable[Numbers]) -> NDArray[np.bool_]:
 
 
 class Stated:
-    """States what rows and moves cost, by tier."""
+    """States what rows and moves cost, by level."""
 
     def __init__(
         self, problem: LayoutProblem, domains: Mapping[int, Sequence[int]], tiers: Tiers, limit: Limit
@@ -120,7 +120,7 @@ class Stated:
         self.known: dict[Hashable, Moves] = {}
 
     def of_rows(self, number: int) -> Costs:
-        """What the rows of an operator cost."""
+        """What the alternatives of an operator cost."""
         rows = self.problem.operators[number].rows
         paid = np.array([ranked(rows[row].price, self.tiers) for row in self.domains[number]], np.int64)
         moves = Moves(paid.T[:, None], np.zeros(len(self.tiers), np.int64))
@@ -227,7 +227,7 @@ def _key(numbers: Numbers) -> Hashable:
 
 
 def in_one(costs: Sequence[Costs]) -> tuple[Array, Array] | None:
-    """In parts of what each tier is counted, and how often, so that all are one number in which each counts more than
+    """In parts of what each level is counted, and how often, so that all are one number in which each counts more than
     all that come after it; None where that is too large.
     """
     most = np.sum([each.most.astype(object) for each in costs], 0).tolist()

@@ -29,7 +29,7 @@ LARGEST = 2**50
 
 @dataclass(frozen=True)
 class Found:
-    """What one search comes to: rows, None where it found none in time, and a proven lower bound on the tier.
+    """What one search comes to: rows, None where it found none in time, and a proven lower bound on the level.
 
     ``optimal`` says that nothing is better, ``empty`` that there is nothing at all.
     """
@@ -41,7 +41,7 @@ class Found:
 
 
 def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> Found:
-    """Minimise a tier, whose sum is no lower than ``least``, or find any solution where there is none.
+    """Minimise a level, whose sum is no lower than ``least``, or find any solution where there is none.
 
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
     become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal. A program

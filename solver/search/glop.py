@@ -43,7 +43,7 @@ class Linear:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of constraints."""
         return len(self._model.constraint)
 
     def variable(self) -> int:

@@ -12,14 +12,16 @@ from layoutsolve.solver.theory.row import FREE, Price
 
 
 class Changing:
-    """A row for each operator. A variable may have very many readers: how many want each layout is kept count of."""
+    """An alternative for each operator. A variable may have very many readers: how many want each layout is kept count
+    of.
+    """
 
     def __init__(self, problem: LayoutProblem, rows: Sequence[int]) -> None:
         self.problem, self.rows = problem, list(rows)
         self._counts: dict[int, Counter[Layout]] = {}
 
     def take(self, number: int, row: int) -> None:
-        """Change the row of an operator, and what is wanted of the tensors that it reads."""
+        """Change the alternative of an operator, and what is wanted of the tensors that it reads."""
         operator = self.problem.operators[number]
         if row == self.rows[number]:
             return

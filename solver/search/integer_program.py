@@ -120,7 +120,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """A ``bound`` on a tier's sum, in parts, what every variable costs ``beyond`` it, and the multiplier of each row.
+    """A ``bound`` on a level's sum, in parts, what every variable costs ``beyond`` it, and the multiplier of each row.
 
     ``exact`` says that these are all that a sum may exceed the bound by.
     """
@@ -138,8 +138,8 @@ class Multipliers:
         return -(-self.bound // UNIT)
 
     def restricted(self, total: int, told: bool = True) -> Program:
-        """The program without what only solutions have whose sum is above a total; ``told`` says that a row may have
-        to keep other solutions like that out.
+        """Reduced-cost fixing: the program without variables that only solutions with a sum above a total have;
+        ``told`` is whether a constraint may have to exclude other such solutions.
         """
         spare = total * UNIT - self.bound
         gone = [literal for literal, cost in enumerate(self.beyond) if cost > spare]
@@ -156,7 +156,7 @@ def _at_most(tier: Tier, total: int) -> Row:
 
 
 def limited(program: Program, tier: Tier, total: int) -> Program:
-    """The program with a row that keeps a tier's sum from being above a total."""
+    """The program with a row that keeps a level's sum from being above a total."""
     return program.without((), (), [_at_most(tier, total)])
 
 

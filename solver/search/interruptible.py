@@ -13,8 +13,8 @@ POLL = 0.1
 
 
 def interruptible(run: Callable[[], T], stop: Callable[[], object]) -> T:
-    """What a call gives, made in a thread of its own, so that the one that waits can be interrupted; it is then told
-    to ``stop`` as well.
+    """Result of a call in a thread of its own, so that the caller can be interrupted; ``stop`` is then called as
+    well.
     """
     executor = ThreadPoolExecutor(1)
     try:

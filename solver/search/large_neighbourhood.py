@@ -1,4 +1,4 @@
-"""Improving rows of operators that hang together, some at a time, where all at once are too many."""
+"""Large neighbourhood search: adjacent operators are re-optimised, some at a time, where all at once are too many."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def improved_together(
     tiers: Tiers,
     limit: Limit,
 ) -> None:
-    """Give the operators around each one the cheapest rows of their ``domains`` with all others as they are, in place,
-    until that changes nothing or the limit is over. Operators are eliminated.
+    """Give the operators around each one the cheapest alternatives of their ``domains`` with all others as they are, in
+    place, until that changes nothing or the limit is over. Operators are eliminated.
     """
     near = _Near(problem, component)
     waiting = dict.fromkeys(component.operators)

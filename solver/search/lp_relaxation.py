@@ -35,7 +35,7 @@ class Relaxed:
 
 
 def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
-    """The least sum of a tier where variables may be fractions; None where there is none, or the limit ends before."""
+    """The least sum of a level where variables may be fractions; None where there is none, or the limit ends before."""
     model, weights = Linear(), dict(tier.terms)
     model.more_variables(program.count)
     for literals in program.exactly:

@@ -38,7 +38,7 @@ class Solution:
 
     @property
     def optimal(self) -> bool:
-        """Whether every tier is proven."""
+        """Whether every level is proven."""
         return self.values == self.bounds
 
     @property
@@ -48,7 +48,7 @@ class Solution:
 
     @property
     def chosen(self) -> list[Row]:
-        """The row of each operator."""
+        """The alternative of each operator."""
         return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
 
     def at_full_price(self, tiers: Tiers) -> Solution:
@@ -58,7 +58,7 @@ class Solution:
 
 
 def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, start: Solution | None = None) -> Solution:
-    """The cheapest rows of a problem: component by component.
+    """The cheapest alternatives of a problem: component by component.
 
     A ``start`` is a solution of a problem with the same operators, at whose rows the search begins.
     """
@@ -123,7 +123,9 @@ def part_of(
     method: str,
     bounds: tuple[int, ...] | None = None,
 ) -> Part:
-    """What a component comes to with the chosen rows; ``bounds`` are proven for its tiers, by default its values."""
+    """What a component comes to with the chosen alternatives; ``bounds`` are proven for its levels, by default its
+    values.
+    """
     values = ranked(price_of_component(problem, rows, component), tiers)
     booleans = sum(len(domains[number]) for number in component.operators)
     return Part(component.operators, booleans, values, values if bounds is None else bounds, method)

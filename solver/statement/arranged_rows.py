@@ -46,7 +46,7 @@ class Arrangements:
         yield from self.rows(self.logical)
 
     def start(self) -> Iterator[Row]:
-        """The source order; where the labels that count for the price are better at an end, with them there."""
+        """Source order; where the labels with a price are better first or last, with them there."""
         for found in [*self._cheaper(self.logical)] or [self.logical]:
             yield from self._push_full(found)
 

@@ -1,4 +1,4 @@
-"""Assignments: a row for every operator, and what is proven of it."""
+"""Assignments: an alternative for every operator, and what is proven of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import counted, html_table
+from layoutsolve.base.wording import counted, html_table, level_name
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
@@ -52,24 +52,24 @@ TIME = ("nanoseconds",)
 """The tier of time."""
 
 _AMONG: Mapping[tuple[str, ...], str] = {
-    ("reshapes",): "for these orders",
-    ("copies",): "for these layouts",
+    ("reshapes",): "for the chosen orders",
+    ("copies",): "for the chosen layouts",
     TIME: "but for Reshapes",
 }
-"""What tiers of their own are minimised for, where those before them decide what is left to choose."""
+"""What conditional levels are minimised for: what those before them chose."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """What is known about one tier of an objective: the sum of the fields ``names`` of a price.
+    """Level of a lexicographic objective, with its value, lower bound and status: the sum of the fields ``names`` of a
+    price.
 
-    ``bound`` is a proven lower bound on it among the assignments that have the least values of the tiers before; 0
-    where nothing is known of these. ``status`` is 'optimal' where this tier and those before it are at their bounds,
-    'conditional' where it was minimised for what those before it led to alone (Reshapes for the chosen orders, copies
-    for the chosen layouts), where the time of all but Reshapes is proven, or where orders and groupings were decided at
-    once among candidates, which are not all, so that other assignments that are as good before it may be better in it,
-    else 'feasible'.
-    It is 'planned' where the rows are those of a plan, of which nothing is proven.
+    ``bound`` is a proven lower bound among the assignments that are minimal on the levels before; 0 where that is not
+    proven. ``status`` is 'optimal' where this level and those before it are at their bounds. It is 'conditional' where
+    it was minimised for what the levels before chose (Reshapes for the chosen orders, copies for the chosen layouts),
+    where the time of all but Reshapes is proven, or where orders and groupings were decided at once among candidates
+    that are not all, so that other assignments that are as good before it may be better on it; else 'feasible'. It is
+    'planned' where the alternatives are those of a plan, of which nothing is proven.
     """
 
     names: tuple[str, ...]
@@ -79,19 +79,17 @@ class Tier:
 
     @property
     def among(self) -> str:
-        """What a tier is the least of that is conditional."""
+        """Scope of a conditional minimum."""
         return _AMONG.get(self.names, "among candidates")
 
     def __str__(self) -> str:
-        known = self.among if self.status == "conditional" else self.status
-        if self.status != "optimal" and self.bound:
-            known += f", at least {self.bound}"
-        return f"{' + '.join(self.names)} {self.value} ({known})"
+        least = f", at least {self.bound}" if self.status != "optimal" and self.bound else ""
+        return f"{level_name(self.names)} {self.value} ({self.status}{least})"
 
 
 def status_of(tiers: Iterable[Tier]) -> str:
-    """'optimal' where the first tier is, at least but for Reshapes, and every other one is optimal or conditional, else
-    'feasible'.
+    """'optimal' where the first level is, at least but for Reshapes, and every other one is optimal or conditional,
+    else 'feasible'.
     """
     first, *others = tiers
     sure = first.status == "optimal" or (first.status == "conditional" and first.names == TIME)
@@ -100,22 +98,23 @@ def status_of(tiers: Iterable[Tier]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Assignment:
-    """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
+    """Solution of a layout problem: the number of the chosen alternative of each operator, its price, and what is
+    proven.
 
-    ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``stated`` says how its nodes are
-    written, by number, if that is known. Assignments are compared without the two: all else is plain data.
-    ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
-    their bounds; ``completed`` says that what orders alone do not decide (:func:`coarse_tiers`) was minimised too.
-    ``components`` counts the independent parts the problem fell into, ``branched`` the Boolean variables
-    that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
-    nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
-    come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they
-    have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
-    ``opaque_views`` are the numbers of Transposes and Reshapes that were stated as operators. ``planned`` are the tiers
-    as a plan states them that the rows are taken from: nothing of them is proven here. Where backends are chosen
-    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.backends`). ``relative`` is what the
-    proof of another answer is relative to, where that is what proves this one.
+    ``graph`` is the graph that the operators' node numbers refer to. It is not always the one that was to be solved:
+    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``stated`` is how its nodes are
+    written, by number, where known. Assignments are compared without these two: all else is plain data. ``bounds`` are
+    proven lower bounds on the first levels of the objective, each where those before it are as low as their bounds;
+    with ``completed`` the levels that orders alone do not decide (:func:`coarse_tiers`) were minimised too.
+    ``components`` counts the connected components of the problem, ``branched`` the Boolean variables that reached the
+    solver. ``parts`` has the result for each component; it is empty for strategies that prove nothing. ``ended`` is the
+    limit that ended the search: 'work', 'seconds' or '' for none. Where orders come before groupings, ``charged`` are
+    the numbers of the variables with exact conversion costs in the bounds; all others have their cheapest conversion.
+    ``unseen`` are the factors that the projection leaves out. ``opaque_views`` are the numbers of Transposes and
+    Reshapes that were stated as operators. ``planned`` are the levels as stated by the plan that the alternatives are
+    taken from: nothing of them is proven here. Where backends are chosen ``marked`` is what was solved, with markers
+    (:mod:`layoutsolve.solver.statement.backends`). ``relative`` is what the proof of another answer is relative to,
+    where that proves this one.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -162,9 +161,9 @@ class Assignment:
         return self.as_table(f"{self.graph.name}: {self._size}, by {self.strategy}")
 
     def as_table(self, title: str, notes: Iterable[str] = ()) -> str:
-        """The tiers as a table of HTML."""
+        """The levels as a table of HTML."""
         heads = ("what is minimised", "value", "at least", "proven")
-        rows = [(" + ".join(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
+        rows = [(level_name(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
         return html_table(title, heads, rows, notes)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
@@ -201,17 +200,17 @@ class Assignment:
 
     @property
     def status(self) -> str:
-        """That of all tiers; 'planned' for the rows of a plan, whatever that states."""
+        """That of all objective levels; 'planned' for the alternatives of a plan, whatever that states."""
         return "planned" if self.planned else status_of(self.tiers)
 
     @property
     def bound(self) -> int:
-        """A proven lower bound on the first tier of the objective."""
+        """A proven lower bound on the first level of the objective."""
         return self.tiers[0].bound
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
-        """What is known about each tier of the objective.
+        """What is known about each level of the objective.
 
         Nothing is lower than 0, whatever was searched. A bound that an answer falls below, as views are no operators
         where it was proven, is none, nor are those of the tiers behind it.
@@ -239,7 +238,7 @@ class Assignment:
 
     @cached_property
     def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
-        """The logical and the stored layout of each end and each explicit layout, by the tensor's name and whether
+        """Logical and stored layout of each graph input, output and explicit layout, by the tensor's name and whether
         it reads (an output, an explicit layout) or writes (an input).
         """
         found = {}
@@ -291,7 +290,7 @@ class Assignment:
         return value.foreign is not None or sum(dim != 1 for dim in value.shape) > 1
 
     def row(self, operator: int) -> Row:
-        """The chosen row of an operator."""
+        """The chosen alternative of an operator."""
         return chosen(self.problem, self.rows, operator)
 
     def written(self, variable: int) -> Layout | None:

@@ -100,7 +100,7 @@ def _rules(graph: Graph, target: Target, opaque_views: Collection[int] = ()) -> 
 
 
 def fixed(boundary: Boundary, graph: Graph) -> Boundary:
-    """The boundary of a graph with markers, which stay where they are at its ends."""
+    """The boundary of a graph with markers, which stay where they are at graph inputs and outputs."""
 
     def kept(ends: Ends, names: Sequence[str]) -> Ends:
         markers = (name for name in names if graph.values[name].dtype == NOTHING)

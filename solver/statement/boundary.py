@@ -1,4 +1,4 @@
-"""Explicit layouts: what the user says about graph inputs, outputs and tensors in between."""
+"""Layouts that the user fixes: of graph inputs, outputs and intermediate tensors."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What is fixed from outside.
+    """Layouts of graph inputs and outputs, and of tensors with an explicit layout.
 
-    ``inputs`` and ``outputs`` say how graph inputs and outputs are stored: 'keep' (as in the source model), 'nchw'
-    (the last dimension moved to place 1, for tensors of rank 3 to 5), 'nhwc' (as TFLite has them), 'free' (the solver
-    chooses), or a pair of orders. Of a source in ONNX 'nchw' is as it has images, and 'nhwc' the second dimension moved
-    to the end. ``layouts`` maps names of tensors to pairs of orders; for graph inputs and outputs it
-    overrides what is said about all of them. A name is the tensor's own or the one in the signature.
+    ``inputs`` and ``outputs`` are 'keep' (as in the source model), 'nchw' (channels first: the last dimension moved to
+    place 1, for tensors of rank 3 to 5), 'nhwc' (channels last, as TensorFlow Lite has them), 'free' (the solver
+    chooses), or a pair of orders. In an ONNX source 'nchw' keeps images, and 'nhwc' moves the second dimension to the
+    end. ``layouts`` maps names of tensors to pairs of orders; for graph inputs and outputs it overrides the choice for
+    all. A name is the tensor's own or the one in the signature.
     """
 
     inputs: Ends = "keep"

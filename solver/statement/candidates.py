@@ -1,4 +1,4 @@
-"""Candidate generation: the rows of all operators, found by propagating layouts to a fixed point.
+"""Candidate generation: the alternatives of all operators, found by propagating layouts to a fixed point.
 
 It starts at what is fixed: the ends of the graph, explicit layouts, and operators with a fixed data format. Each of
 their layouts is pushed through the relations of all operators that touch the variable, until nothing new appears.
@@ -27,7 +27,9 @@ WITH_STOPS = 4
 
 
 class Candidates:
-    """The rows of all operators that layouts lead to, each pushed through every operator that touches its variable."""
+    """The alternatives of all operators that layouts lead to, each pushed through every operator that touches its
+    variable.
+    """
 
     def __init__(
         self,

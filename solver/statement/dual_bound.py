@@ -36,7 +36,7 @@ Open = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True)
 class Offers:
-    """What readers offer to pay, never less than nothing: by reader, for ``layouts`` and for ``orders``."""
+    """Dual values of readers, never negative: by reader, for ``layouts`` and for ``orders``."""
 
     layouts: Mapping[Place, Mapping[Layout, int]] = field(default_factory=dict)
     orders: Mapping[Place, Mapping[Order, int]] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class Offers:
 def prices(
     problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None
 ) -> list[dict[int, int]]:
-    """What each open row of each operator costs with what it pays and is paid back. Whatever rows an assignment has,
-    these costs come to no more than its weighted price.
+    """Reduced cost of each open alternative of each operator. For any assignment their sum is at most its weighted
+    price.
 
     Raises :class:`ValueError` for offers that are negative, or of somebody who reads nothing that is moved.
     """
@@ -84,14 +84,14 @@ def _check(problem: LayoutProblem, offers: Offers) -> None:
                 raise ValueError(f"no operator {number} reads at port {port}")
             _writer(problem, problem.operators[number].ports[port])
             if any(amount < 0 for amount in said.values()):
-                raise ValueError(f"operator {number} offers less than nothing")
+                raise ValueError(f"operator {number} has a negative dual value")
 
 
 def _writer(problem: LayoutProblem, variable: int) -> Place:
     """Who is paid back. Nobody writes a constant, so that offers for one would prove what is not true."""
     writer = problem.writers[variable]
     if writer is None:
-        raise ValueError(f"nobody writes what is offered for, '{problem.variables[variable].title}'")
+        raise ValueError(f"no operator writes what has dual values, '{problem.variables[variable].title}'")
     return writer
 
 

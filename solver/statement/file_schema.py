@@ -30,7 +30,7 @@ class FieldError(Exception):
 def fields(
     field: str, value: Any, known: Collection[str] | None = None, needed: Collection[str] = ()
 ) -> dict[str, Any]:
-    """An object with known fields alone, where these are said, the needed ones among them."""
+    """Check that a value is an object of known fields, where these are given, with all that are needed."""
     if not isinstance(value, dict):
         raise FieldError(field, "it must be an object")
     for name in value if known is not None else ():

@@ -16,8 +16,8 @@ Key = tuple[str, str]
 
 
 def entry(table: Mapping[Key, Entry], operator: str, kind: str, default: Entry) -> Entry:
-    """What a table says of a kind. Its own entry says it, or that with the most of its facts: ``NT, int8`` holds for
-    ``NT, int8, quantised``, before ``NT`` does.
+    """Entry of a table for a kind: its own, or the most specific one. ``NT, int8`` holds for ``NT, int8, quantised``,
+    before ``NT`` does.
     """
     name, *facts = kind.split(", ")
     for count in range(len(facts), -1, -1):
@@ -29,7 +29,7 @@ def entry(table: Mapping[Key, Entry], operator: str, kind: str, default: Entry) 
 
 
 def between(sizes: Mapping[str, int], least: Mapping[str, int], most: Mapping[str, int]) -> bool:
-    """Whether sizes are at least and at most as said of some of them; one that is not known is not."""
+    """Whether sizes lie within lower and upper bounds for some of them; an unknown size does not."""
     return all(name in sizes and sizes[name] >= bound for name, bound in least.items()) and all(
         name in sizes and sizes[name] <= bound for name, bound in most.items()
     )

@@ -39,7 +39,7 @@ class Entry:
         return self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
 
     def following(self, port: int, layout: Layout) -> list[Row]:
-        """The row of an operator that keeps whole dimensions which has an order at a port, if there is one."""
+        """The alternative of an operator that keeps whole dimensions which has an order at a port, if there is one."""
         whole = whole_dimensions(self.free[port], layout) if self.free else None
         if whole is None:
             return []
@@ -53,9 +53,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What the rows of an operator follow from: its ports and forms, and the number of ports that are written. ``own``
-    are the ports of forms, by number, that have labels of their own. ``weigh`` prices a row by itself, None if it
-    cannot be run; without it all rows are free. It is the same for all operators that are ``weighed`` alike.
+    """What the alternatives of an operator follow from: its ports and forms, and the number of ports that are written.
+    ``own`` are the ports of forms, by number, that have labels of their own. ``weigh`` prices a row by itself, None if
+    it cannot be run; without it all rows are free. It is the same for all operators that are ``weighed`` alike.
     """
 
     ports: tuple[Port, ...]

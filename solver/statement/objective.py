@@ -27,7 +27,7 @@ TIE = ("regrouped",)
 
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
-    """The price as a tuple that compares as the tiers say."""
+    """Price as a tuple that compares lexicographically by the objective's levels."""
     return tuple([getattr(price, tier[0]) if len(tier) == 1 else _total(price, tier) for tier in tiers])
 
 
@@ -36,7 +36,7 @@ def _total(price: Price, tier: Sequence[str]) -> int:
 
 
 def coarse_tiers(tiers: Tiers) -> Tiers | None:
-    """The tiers that depend on orders alone, where only what depends on groupings too comes after them."""
+    """The levels that depend on orders alone, where only what depends on groupings too comes after them."""
     return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
 
 
@@ -46,7 +46,7 @@ def grouping(tiers: Tiers) -> bool:
 
 
 def without_groupings(tiers: Tiers) -> Tiers:
-    """What orders alone decide of the tiers: no Reshapes, and no copies of constants."""
+    """Levels without what depends on groupings: Reshapes, and duplicated initializers."""
     own = (tuple(name for name in tier if name not in ("reshapes", "copies")) for tier in tiers)
     return tuple(filter(None, own))
 

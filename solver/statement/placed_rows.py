@@ -118,8 +118,8 @@ class Placements:
                     self._add(choice)
 
     def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
-        """The wanted ones of the rows that say what the layout pushed last does, but have others, and still wait; none
-        of a turned form, which costs what the form does that it is turned from.
+        """The wanted ones of the alternatives that have the layout propagated last, but have others, and still wait;
+        none of a form with permuted space, which costs as much as its original.
         """
         if self.form.turned:
             return []

@@ -48,7 +48,7 @@ def _nearness(written: Layout, wanted: Layout, rigid: bool) -> tuple[int, bool, 
 
 
 def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
-    """What the chosen rows cost: their own operators, and the moves between a producer and its readers."""
+    """What the chosen alternatives cost: their own operators, and the moves between a producer and its readers."""
     total = Price()
     for number in range(len(problem.operators)):
         if (own := chosen(problem, rows, number).price) is not FREE:

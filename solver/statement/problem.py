@@ -70,8 +70,8 @@ class Variable:
 
     @property
     def unhindered(self) -> bool:
-        """Whether dimensions of size 1 make no Transpose slower, or nothing is told of it: all take as long, or several
-        sizes are known by name only, so that a Reshape cannot state them all.
+        """Whether dimensions of size 1 make no Transpose slower, or that is unknown: all take as long, or several sizes
+        are symbolic, so that a Reshape cannot state them all.
         """
         return self.alike or sum(isinstance(size, Size) for size in self.sizes) > 1
 
@@ -94,7 +94,8 @@ PLAIN = Target("plain")
 
 @dataclass(frozen=True)
 class LayoutProblem:
-    """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
+    """Layout problem (shared-conversion PBQP): variables, operators with their alternatives, and whether the candidate
+    limit was reached (``capped``).
 
     ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
     several times. With ``charged`` the moves of those variables alone cost what they do, others the least that any move
@@ -110,7 +111,7 @@ class LayoutProblem:
     charged: frozenset[int] | None = None
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
-        """What moving a variable from one layout to another costs; its time, which takes long to tell, is told once for
+        """Cost of converting a variable from one layout to another; the time, which is slow to compute, is cached for
         all variables that are alike.
         """
         moved = self.variables[variable]
@@ -158,7 +159,7 @@ class LayoutProblem:
         return found
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-        """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each, as
+        """For each source the layout penalties of a move of a variable to each of the targets, a byte each, as
         their orders have them: a hindered move has more.
         """
         if self.charges(variable):
@@ -182,8 +183,8 @@ class LayoutProblem:
     def move_prices(
         self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], reshapes: bool
     ) -> list[list[Price]]:
-        """For each source what moving a variable to each of the targets costs, told of many moves at once where neither
-        ``reshapes`` nor time count: Reshapes are left out there.
+        """For each source the costs of converting a variable to each of the targets, at once for many conversions where
+        neither ``reshapes`` nor time count: Reshapes are left out there.
         """
         if reshapes or self.timed:
             return [[self.move_price(variable, source, target) for target in targets] for source in sources]
@@ -238,7 +239,7 @@ class LayoutProblem:
         return [*filter(None, (self.writers[variable],)), *self.readers[variable]]
 
     def charging(self, charged: frozenset[int] | None) -> LayoutProblem:
-        """The same problem, in which moves of other variables are charged."""
+        """The same problem, in which other variables have exact conversion costs."""
         made = replace(self, charged=charged)
         known = vars(self)
         vars(made).update({name: known[name] for name in ("writers", "readers", "written", "_prices") if name in known})

@@ -101,7 +101,7 @@ class Statement:
         return part.orders(limit, most, charged=())
 
     def candidates(self, limit: Limit, most: int) -> Candidates:
-        """What states the problem of :meth:`orders`, with more and more variables charged."""
+        """Candidates of :meth:`orders`, of which more and more variables get exact conversion costs."""
         return Candidates(self.entries, self._bare, limit, most, orders=True)
 
     def unseen(self, most: int) -> frozenset[int]:
@@ -118,7 +118,7 @@ class Statement:
         return replace(stated, constants=self.constants())
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:
-        """The rows of an operator that layouts at some of its ports lead to, and those that it demands by itself."""
+        """Alternatives of an operator that layouts at some ports lead to, and those that it demands by itself."""
         relation = self.entries[number].relation
         if relation is None:
             return []

@@ -51,8 +51,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds on one thread. ``transpose`` is by motion and bytes per element, ``extra`` is what a slow row loses per
-    byte of its operand, by operator and kind.
+    """Latency table: seconds on one thread. ``transpose`` is by class of permutation and bytes per element, ``extra``
+    is the loss of a slow alternative per byte of its operand, by operator and kind.
     """
 
     transpose: Mapping[tuple[Motion, int], Cost] = field(default_factory=dict)
@@ -71,14 +71,14 @@ class Latency:
 
 @dataclass(frozen=True)
 class Target:
-    """A runtime. ``hidden`` is the number of transpositions that a row of an operator and kind is worth, 0 where it is
-    native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
-    written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
-    ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
-    that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes its place,
-    the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run time, None
-    where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them. One of
-    which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX.
+    """A runtime. ``hidden`` is the number of transpositions that an alternative of an operator and kind is worth, 0
+    where it is native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it
+    as it is written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on
+    sizes. ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the
+    targets that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes
+    its place, the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run
+    time, None where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them.
+    One of which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Target:
 
     @property
     def timed(self) -> bool:
-        """Whether it tells what a Transpose takes."""
+        """Whether it has the time of a Transpose."""
         return bool(self.latency.transpose)
 
     @property
@@ -142,8 +142,8 @@ class Target:
     def weigh(
         self, operator: str, kinds: Sequence[Kind], size: int = 0, seen: bool = True
     ) -> Callable[[Row], Price | None] | None:
-        """What prices the rows of an operator on ``size`` bytes, given the kinds of its ways; None for a row that is
-        refused.
+        """What prices the alternatives of an operator on ``size`` bytes, given the kinds of its ways; None for a row
+        that is refused.
 
         None where all rows are free. Without a size, time is not priced. Where not all atoms are ``seen`` a row costs
         the least that any may cost which shows these.
@@ -199,7 +199,7 @@ class Target:
         return self.transpose_price(variable, source, target, steps.hindered, steps.reshapes, timed)
 
     def hindrance(self, source: Layout, target: Layout) -> int:
-        """The hidden transpositions that a hindered Transpose has beside those of its orders."""
+        """The layout penalties that a hindered Transpose has beside those of its orders."""
         return self.lost[Motion.GENERAL] - self.lost[motion_between(source, target)[0]]
 
     def transpose_price(
@@ -226,7 +226,7 @@ class Target:
         return variable.turns * (round(spent * 1e9) + reshapes * round(self.latency.reshape.fixed * 1e9))
 
     def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-        """For each source the hidden transpositions of a move to each of the targets, a byte each: those of
+        """For each source the layout penalties of a move to each of the targets, a byte each: those of
         :meth:`move_price`, for many moves of one variable between layouts of different orders.
         """
         if not self.levels:
@@ -252,13 +252,13 @@ class Target:
 
     @cached_property
     def lost(self) -> bytes:
-        """The hidden transpositions of a Transpose, by motion; padded to a table of all bytes."""
+        """Layout penalty of a Transpose, by class of permutation; padded to a table of all bytes."""
         known = bytes(self.hidden.get(("Transpose", motion.name.lower()), 0) for motion in Motion)
         return known.ljust(256, b"\0")
 
     @cached_property
     def least_lost(self) -> int:
-        """The hidden transpositions that any Transpose has."""
+        """The layout penalties that any Transpose has."""
         return min(self.lost[motion] for motion in Motion if motion is not Motion.STILL)
 
     def least_price(self, variable: Variable, timed: bool = False) -> Price:
@@ -273,12 +273,12 @@ class Target:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of all that the target says, in whatever order and by whatever file it was said."""
+        """SHA-256 of all fields of the target, in whatever order a file has them."""
         return digest(json.dumps(_plain(asdict(self)), sort_keys=True).encode())
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """The hidden transpositions that a Transpose may have, in ascending order, without 0."""
+        """The layout penalties that a Transpose may have, in ascending order, without 0."""
         return tuple(sorted(set(self.lost) - {0}))
 
     @cached_property

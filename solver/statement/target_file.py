@@ -93,8 +93,7 @@ def read_target(path: str) -> Target:
 
 
 def parsed(content: bytes, said: str) -> Target:
-    """The target that the content of a file describes; ``said`` names the file in errors, and is TOML where it ends so,
-    else JSON.
+    """Target from the content of a file; ``said`` names the file in errors, and is TOML where it ends so, else JSON.
 
     Raises :class:`OptionError` for anything that does not.
     """
@@ -250,7 +249,7 @@ def _letters(field: str, value: Any) -> str:
     try:
         letters(said)
     except ValueError as error:
-        raise FieldError(field, f"'{said}' says no order of dimensions: {error}") from error
+        raise FieldError(field, f"'{said}' is no order of dimensions: {error}") from error
     return said
 
 
@@ -298,7 +297,7 @@ def _line(field: str, value: Any) -> Line:
     if "policy" in facts and (ports or "price" in facts):
         raise FieldError(file_schema.path(field, "policy"), "a line is either a policy or a form with letters")
     if "policy" not in facts and not ports:
-        raise FieldError(field, f"it says neither letters ({', '.join(PORTS)}) nor a policy")
+        raise FieldError(field, f"it has neither letters ({', '.join(PORTS)}) nor a policy")
     if "data" in ports:
         ports.setdefault("out", ports["data"])
     return Line(ports=ports, **facts)

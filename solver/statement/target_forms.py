@@ -1,4 +1,4 @@
-"""Tables: the forms of operators that a target has in place of those of ONNX, and what else it says of them.
+"""Tables of forms: what a target has in place of ONNX's operators, and their policies and backends.
 
 A target that is another layout system than ONNX says by operator in which order it stores images and kernels. Each
 line of its table is a form, given in letters (:mod:`layoutsolve.solver.theory.letters`), or a policy: operators that
@@ -141,8 +141,8 @@ def _shapes(site: Site, rule: Rule) -> list[Shape]:
 
 @dataclass(frozen=True)
 class Line:
-    """What a table says of some ``operators``: the letters of ``ports`` by name and the ``price`` of such a form in
-    Transposes, or a ``policy``. ``backend`` is what runs it, '' for what runs everything else.
+    """Line of a table for some ``operators``: the letters of ``ports`` by name and the ``price`` of such a form in
+    Transposes, or a ``policy``. ``backend`` is what runs it, '' for the default.
     """
 
     operators: tuple[str, ...]
@@ -184,7 +184,7 @@ class Table:
     chooses: bool = False
 
     def rule(self, site: Site, known: Rule | None) -> Rule | None:
-        """The rule of a node with the forms that the table has for it; None where it says nothing of it.
+        """Rule of a node with the forms of the table; None where no line matches.
 
         Raises :class:`OptionError` where none of the forms fits.
         """

@@ -55,7 +55,8 @@ def _as_in_source(statement: Statement, problem: LayoutProblem, number: int) -> 
 
 
 def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
-    """Layouts flood from the implicit operators through everything that can take them; whichever arrives first stays.
+    """Propagate layouts from the implicit operators through everything that can take them; whichever arrives first
+    stays.
 
     This is tflite2onnx's algorithm (github.com/zhenhuaw-me/tflite2onnx, `Graph.propagate`), except that a Transpose
     is put where two layouts meet.

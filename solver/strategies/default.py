@@ -135,8 +135,8 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
 
 
 def grouped(statement: Statement, kept: Orders, proof: Proof, limit: Limit) -> Assignment | None:
-    """The cheapest groupings of orders to choose from, of which ``proof`` tells what is proven; None where the limit
-    ends before there are any.
+    """Cheapest groupings of candidate orders, whose proof is ``proof``; None where the limit ends before there are
+    any.
     """
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):

@@ -1,4 +1,4 @@
-"""Which variables are charged: those whose moves cost more than a lower bound has them, and those around."""
+"""Variables with exact conversion costs: those whose conversions cost more than in a lower bound, and those around."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STATED = 0.6
 def wider(
     problem: LayoutProblem, candidates: Candidates, least: Solution, reach: int, limit: Limit, most: int
 ) -> LayoutProblem | None:
-    """The problem in which more variables are charged than in one, among them those whose moves are dearer than they
-    are in its solution, of no more blocks than it takes; ``reach`` says how far around. None where no move is dearer,
-    or one of those would have too many orders.
+    """Problem in which more variables have exact conversion costs than in another one, among them those whose
+    conversions cost more in its solution than there, of no more blocks than it takes; ``reach`` is how far around. None
+    where no conversion costs more, or one of those would have too many orders.
     """
     dearer, charged = _dearer(least), problem.charged or frozenset()
     if not dearer:

@@ -74,7 +74,7 @@ def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
 
 
 def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-    """The cheapest rows of a problem over orders. Raises :class:`StrategyError`."""
+    """The cheapest alternatives of a problem over orders. Raises :class:`StrategyError`."""
     limit = limit or unlimited()
     domains = open_rows(problem)
     rows = [domain[0] for domain in domains]
@@ -91,7 +91,7 @@ def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None)
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows that a minimum cut gives a component's operators, and the first tier of the cut's value."""
+    """The rows that a minimum cut gives a component's operators, and the first level of the cut's value."""
 
     rows: Mapping[int, int]
     value: int

@@ -1,4 +1,4 @@
-"""Kinds: short texts by which a rule tells the ways to run an operator apart, so that a target can judge them.
+"""Kinds: short texts that classify the alternatives of an operator, which a target prices.
 
 A kind is a name, and facts after commas: ``NT, float32`` is a product of some form on numbers of some type. Where the
 kind depends on the row it is a function of it. Such functions are values: two that say the same are equal.

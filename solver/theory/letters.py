@@ -1,4 +1,4 @@
-"""Letters: how a text such as ``NHWC`` or ``NCHW16c`` says in which order a port stores its dimensions.
+"""Layout strings such as ``NHWC`` or ``NCHW16c``: the order in which a port stores its dimensions.
 
 A rule names the dimensions of an operator as ONNX has them by a letter each: ``NCHW`` for an
 image, ``OIHW`` for a kernel. A text gives them in another order. ``16c`` is a *block*: of the dimension ``C`` the
@@ -41,7 +41,7 @@ Letters = tuple[Letter, ...]
 
 
 def letters(text: str) -> Letters:
-    """The stored dimensions that a text says. Raises :class:`ValueError` with what is wrong with it."""
+    """Stored dimensions of a layout string. Raises :class:`ValueError` with what is wrong with it."""
     found: list[Letter] = []
     place = 0
     while place < len(text):
@@ -75,7 +75,8 @@ class MisfitError(Exception):
 
 
 def form(rule: Rule, shapes: Sequence[Shape], texts: Mapping[int, str], price: int, facts: str) -> Way:
-    """The way in which an operator stores some of its ports, by number, as texts say, and the others as ONNX does.
+    """Form in which an operator stores some of its ports, by number, in given layout strings, and the others as in
+    ONNX.
 
     ``shapes`` are those of all ports, ``facts`` of the numbers that it computes with. Each row of it costs ``price``
     Transposes. Raises :class:`MisfitError` where the operator has no such form.

@@ -1,4 +1,4 @@
-"""Markers: tensors of no bytes whose order of dimensions says whether the tensor beside them is in a backend.
+"""Markers: tensors of 0 bytes whose order of dimensions encodes whether the tensor beside them is in a backend.
 
 A marker is of a tensor and of a backend with a name. Operators read and write markers in the order that belongs to the
 backend of each of their ways. So what it costs to hand data from one backend to another is stated as what it costs to

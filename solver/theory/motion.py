@@ -30,7 +30,7 @@ class Motion(IntEnum):
 
 
 def motion_of(places: Sequence[int]) -> tuple[Motion, int]:
-    """The motion that puts next to each other what lies at ``places``, a permutation of all places.
+    """Class of the permutation that makes adjacent what is at ``places``, a permutation of all places.
 
     The number is how many of the last stay together innermost, which are the blocks of ``ROWS``; 0 for other motions.
     """
@@ -44,7 +44,7 @@ def motion_of(places: Sequence[int]) -> tuple[Motion, int]:
 
 @lru_cache(maxsize=65536)
 def motion_between(source: Layout, target: Layout) -> tuple[Motion, int]:
-    """The motion of a Transpose between two layouts, and how many atoms stay together innermost where it copies
+    """Class of the permutation between two layouts, and how many atoms stay together innermost where it copies
     blocks.
     """
     place = {atom: index for index, atom in enumerate(order(source))}
@@ -63,7 +63,7 @@ _LOOKED_UP = 64
 
 
 def motions_between(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-    """For each source the motion of a Transpose to each of the targets, a byte each; all have the same atoms."""
+    """For each source the classes of the permutations to each of the targets, a byte each; all have the same atoms."""
     if len(sources) * len(targets) <= _LOOKED_UP:
         return [bytes(motion_between(source, target)[0] for target in targets) for source in sources]
     found = []

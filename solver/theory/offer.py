@@ -45,11 +45,12 @@ def _anything(operator: str, way: Way) -> bool:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a target says of ways: ``has`` are the names under which forms of its own are registered, ``runs`` tells,
-    given an operator's name and a way, whether it can be run at all. ``idioms`` are the names of those that are
-    preferred to an operator, the best first. ``table`` gives from a node and what is known about it the rule with the
-    forms that the target has instead, None where it says nothing of it; where it ``chooses`` backends nodes may have
-    markers. By default there is what ONNX has.
+    """Capabilities of a target.
+
+    ``has`` are the names under which forms of its own are registered, ``runs`` is, given an operator's name and an
+    alternative, whether it can be run at all. ``idioms`` are the names of those that are preferred to an operator, the
+    best first. ``table`` returns for a node and its rule the rule with the forms that the target has instead, None
+    where it has none; where it ``chooses`` backends nodes may have markers. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
@@ -63,8 +64,8 @@ EVERYTHING = Offer()
 
 
 def form(operator: str, *only: str) -> Callable[[FormFunction], FormFunction]:
-    """Register ways to run an operator that ``only`` some targets have: names of targets, or of operator domains that
-    targets may use.
+    """Register alternatives of an operator that ``only`` some targets have: names of targets, or of operator domains
+    that targets may use.
     """
 
     def register(function: FormFunction) -> FormFunction:
@@ -86,7 +87,7 @@ def idiom(operator: str, name: str) -> Callable[[IdiomFunction], IdiomFunction]:
 
 
 def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
-    """The rule of a node with the ways that are offered; opaque where nothing is known about it.
+    """Rule of a node with the alternatives that the target runs; opaque where nothing is known about it.
 
     Raises :class:`OptionError` where all ways are refused.
     """
@@ -112,7 +113,7 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     if not offered and site.node.given:
         return opaque(site)
     if not offered:
-        raise OptionError(f"the target refuses every way to run {named(site)}: choose another target")
+        raise OptionError(f"the target refuses every alternative of {named(site)}: choose another target")
     return replace(found, ways=tuple(offered))
 
 

@@ -16,9 +16,9 @@ WRITTEN: Mapping[str, str] = {
     "Flatten": "a view",
     "GlobalAveragePool": "ReduceMean",
     "GlobalMaxPool": "ReduceMax",
-    "If": "two regions, whose results take any layout",
-    "Loop": "a region, whose values take any layout",
-    "Scan": "a region, whose values take any layout",
+    "If": "two subgraphs, whose results take any layout",
+    "Loop": "a subgraph, whose values take any layout",
+    "Scan": "a subgraph, whose values take any layout",
     "Scatter": "ScatterElements",
     "Squeeze": "a view",
     "Transpose": "a view",
@@ -49,7 +49,7 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
         "": "StringNormalizer",
         CONTRIB: "Tokenizer WordConvEmbedding",
     },
-    "it tells features of a line apart by their place": {
+    "it identifies the features of a line by their place": {
         _ML: "FeatureVectorizer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor TreeEnsemble "
         "TreeEnsembleClassifier TreeEnsembleRegressor",
     },

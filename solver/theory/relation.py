@@ -121,7 +121,7 @@ class Port:
         return max(units, min(units + MORE, UNITS)) + self.unseen
 
     def expressible(self, layout: Layout) -> bool:
-        """Whether a layout needs no product of unknown sizes that no tensor has: it would have to be computed."""
+        """Whether a layout needs no product of symbolic sizes that no tensor has: it would have to be computed."""
         return len(self.symbolic) < 2 or all(
             len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
         )

@@ -1,4 +1,4 @@
-"""Rows: the ways to run an operator, and what a way costs."""
+"""Rows: the alternatives of an operator, and what a way costs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Arrangement = tuple[tuple[Slot, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What layouts cost.
+    """Cost of layouts, by kind.
 
-    ``transposes`` and ``reshapes`` are operators in the file, ``hidden`` transpositions that a kernel makes inside, or
-    time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
-    as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
-    ``copies`` are the bytes of constants that are stored in more than one way, without the first. ``regrouped`` counts,
-    where only orders are decided, the ports at which a row merges dimensions, an estimate of the Reshapes to come.
+    ``transposes`` and ``reshapes`` are operators in the file. ``hidden`` is the layout penalty: extra time of kernels,
+    which transpose inside or take a generic path, in Transposes. ``bytes`` are those that Transposes move, dynamic
+    sizes as 1. ``nanoseconds`` are those of conversions and slow alternatives by a target's table; 0 where the
+    objective has no time. ``copies`` are bytes of duplicated initializers, without the first. ``regrouped`` counts,
+    where only orders are decided, the ports at which an alternative merges dimensions, an estimate of the Reshapes to
+    come.
     """
 
     transposes: int = 0
@@ -57,7 +58,7 @@ FREE = Price()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way to run an operator: the layout of each of its ports, inputs first.
+    """One alternative of an operator: the layout of each of its ports, inputs first.
 
     ``form`` is the number of the alternative among those of the operator's rule, ``arrangement`` the order of the
     operator's slots from which the layouts come, ``price`` what the row itself costs. A row that is not ``anchored`` is

@@ -44,8 +44,8 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A constant input of the node, by its number, as the chosen row stores it, with other elements: ``how`` makes them
-    of those.
+    """A constant input of the node, by its number, as the chosen alternative stores it, with other elements: ``how``
+    makes them of those.
     """
 
     number: int
@@ -82,7 +82,7 @@ Idiom = Callable[[Row, tuple[Shape, ...], Rewrite], tuple[Step, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to run an operator: the form of its layouts, how the operator is then written, and its kind.
+    """One alternative of an operator: the form of its layouts, how the operator is then written, and its kind.
 
     A way stands by itself: no other way has to know of it. ``sizes`` are numbers by name that a target may have
     thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
@@ -216,7 +216,7 @@ class Site:
 
     @property
     def real(self) -> str:
-        """The type of the real numbers that the first output has or means."""
+        """The type of the floats that the first output has or means."""
         value = self.output()
         return value.dtype if value.quant is None else "float32"
 

@@ -315,7 +315,7 @@ def test_different_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys
     for _ in range(2):  # it is never up to date
         assert main(["one", "--resume", "--verify"]) == 3
         told = capsys.readouterr().out
-        assert "FAIL" in told and told.endswith("1 model: 1 converted, 1 with other numbers than LiteRT's\n")
+        assert "FAIL" in told and told.endswith("1 model: 1 converted, 1 different from LiteRT\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

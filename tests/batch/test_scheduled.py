@@ -129,7 +129,7 @@ def test_workers_of_other_versions(name: str, folder: Path, scheduler: Any, caps
     told = capsys.readouterr()
     assert not told.out and told.err.count("\n") == 1 and not list(folder.glob("out/*.onnx"))
     assert told.err.startswith("layoutsolve: argument --scheduler: the worker tcp://127.0.0.1:")
-    expected = f"{name} 0.0.1 instead of {versions().get(name)}:" if name else "does not say its versions"
+    expected = f"{name} 0.0.1 instead of {versions().get(name)}:" if name else "does not report its versions"
     assert expected in told.err and "install" in told.err
 
 
@@ -150,7 +150,7 @@ def test_a_scheduler_without_layoutsolve(folder: Path, capsys: pytest.CaptureFix
         process.wait()
     told = capsys.readouterr()
     assert not told.out and told.err.count("\n") == 1 and not list(folder.glob("out/*.onnx"))
-    assert told.err.startswith("layoutsolve: argument --scheduler: the scheduler does not say its versions")
+    assert told.err.startswith("layoutsolve: argument --scheduler: the scheduler does not report its versions")
     assert "install layoutsolve" in told.err
 
 

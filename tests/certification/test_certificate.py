@@ -188,8 +188,8 @@ def test_rows_that_nothing_leads_to(first: int) -> None:
 
 def test_tampered_price() -> None:
     price = case("image")[2].price
-    tampered(case("image"), "the recorded rows cost", price=replace(price, transposes=0))
-    tampered(case("image"), "the recorded rows cost", price=replace(price, bytes=price.bytes - 1))
+    tampered(case("image"), "the recorded alternatives cost", price=replace(price, transposes=0))
+    tampered(case("image"), "the recorded alternatives cost", price=replace(price, bytes=price.bytes - 1))
 
 
 def test_tampered_rows() -> None:
@@ -219,10 +219,10 @@ def test_tampered_bounds(name: str) -> None:
     for number, each in enumerate(bounds):
         other(number, f"the bound of {each.bound + 1} on .* does not follow", bound=each.bound + 1)
         other(number, "the bound of -1 on .* does not follow", bound=-1)
-        other(number, "bounds of other tiers", tier=("copies",))
+        other(number, "bounds of other levels", tier=("copies",))
         if each.bound:
             other(number, f"the bound of {each.bound} on .* does not follow", proof=None)
-    tampered(case(name), "bounds of other tiers", bounds=bounds[1:])
+    tampered(case(name), "bounds of other levels", bounds=bounds[1:])
     tampered(case(name), "do not fit|cannot run|cost", boundary=layoutsolve.Boundary("nchw", "nchw"))
 
 
@@ -301,9 +301,9 @@ def test_file_with_other_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     changes: list[tuple[Callable[[onnx.ModelProto], object], str]] = [
         (lambda other: other.graph.node.append(node), f"has {count + 1} Transpose operators, not {count}"),
         (lambda other: other.graph.node.add(op_type="Reshape"), r"has 1 Reshape operators, not 0"),
-        (lambda other: other.graph.node.add(op_type="Transpose"), "does not tell the shape"),
+        (lambda other: other.graph.node.add(op_type="Transpose"), "does not state the input shape"),
         (widen, f"{2 * certificate.price.bytes} bytes moved by Transposes, not"),
-        (scatter, "2 hidden transpositions of Transposes, not 0"),
+        (scatter, "2 units of layout penalty of Transposes, not 0"),
     ]
     for change, message in changes:
         data, forged = forged_file(case("small"), change)
@@ -325,7 +325,7 @@ def test_file_with_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     data, forged = forged_file(case("image"), copy)
     monkeypatch.setattr("layoutsolve.certification.checker.content_of", lambda *_: data)
-    with pytest.raises(CertificateError, match="bytes of copied constants, not 0"):
+    with pytest.raises(CertificateError, match="bytes of duplicated initializers, not 0"):
         check_certificate(case("image")[0], data, forged)
 
 
@@ -445,7 +445,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         assert changed.digest != certificate.table
         monkeypatch.setattr("layoutsolve.certification.checker.shipped", lambda _, changed=changed: changed)
-        with pytest.raises(CertificateError, match="target 'ort-cpu' was measured anew"):
+        with pytest.raises(CertificateError, match="target 'ort-cpu' has changed since the certificate"):
             check_certificate(source, model, certificate)
     monkeypatch.undo()
     path = tmp_path / "mine.json"
@@ -458,7 +458,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(CertificateError, match="about target 'mine', not 'ort-cpu'"):
         check_certificate(source, conversion.content(""), own, target="ort-cpu")
     path.write_text('{"name": "mine", "extends": "ort-cpu"}')
-    with pytest.raises(CertificateError, match="target 'mine' was measured anew"):
+    with pytest.raises(CertificateError, match="target 'mine' has changed since the certificate"):
         check_certificate(source, conversion.content(""), own, target=path)
 
 
@@ -607,7 +607,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     source, target, output = tmp_path / "a.tflite", tmp_path / "a.json", tmp_path / "a.onnx"
     source.write_bytes(case("large")[0])
     assert main([str(source), "--certify", str(target)]) == 0
-    assert "proven minimal again: transposes+hidden 2, transposes 2, bytes 960, reshapes 0" in capsys.readouterr().out
+    assert (
+        "proven minimal again: transposes + layout penalty 2, transposes 2, bytes 960, reshapes 0"
+        in capsys.readouterr().out
+    )
     check_certificate(source, output, Certificate.load(target))
     assert main([str(source), "--certify", str(target), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)["certificate"]
@@ -633,8 +636,8 @@ def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().out
     assert told.startswith(f"{output}: the certificate holds")
     for line in (
-        "the file is what its rows say",
-        "proven minimal again: transposes+hidden ",
+        "the file is what its alternatives describe",
+        "proven minimal again: transposes + layout penalty ",
         "trusted: reading the source",
     ):
         assert f"\n  {line}" in told
@@ -647,10 +650,10 @@ def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     weaker.save(record)
     assert main([str(source), "-o", str(output), "--check", str(record)]) == 0
-    assert "\n  resting on the search: transposes+hidden 2 (at least 0), " in capsys.readouterr().out
+    assert "\n  resting on the search: transposes + layout penalty 2 (at least 0), " in capsys.readouterr().out
     for options, message in (
         (["--check", str(record)], "a.onnx': No such file"),
-        (["--check", str(record), "--objective", "min-bytes"], "leave out what says 'objective'"),
+        (["--check", str(record), "--objective", "min-bytes"], "leave out the option of 'objective'"),
         (["--check", str(record), "--certify", str(record)], "leave --certify out"),
         (["--check", str(record), "-o", "-"], "give its name with -o"),
         (["--check", str(source), "-o", str(output)], "cannot read|is no certificate"),
@@ -670,13 +673,13 @@ def test_changed_options() -> None:
         certificate = case(name)[2]
         tampered(case(name), "is not what the recorded rows", opset=certificate.opset + 1)
         tampered(case(name), "is not what the recorded rows", name="else")
-        tampered(case(name), "measured anew", table="0" * 64)
+        tampered(case(name), "has changed since the certificate", table="0" * 64)
         tampered(case(name), "about target 'else'", target="else")
-        tampered(case(name), "measured anew", target=contrib.name)
+        tampered(case(name), "has changed since the certificate", target=contrib.name)
         other = Boundary(inputs="free", outputs="nchw")
         tampered(case(name), "cost|cannot run|what the recorded|does not follow|options", boundary=other)
-        tampered(case(name), "bounds of other tiers|cannot run|options", objective="min-bytes")
-        tampered(case(name), "bounds of other tiers|cannot run|cost|options", objective="min-nodes")
+        tampered(case(name), "bounds of other levels|cannot run|options", objective="min-bytes")
+        tampered(case(name), "bounds of other levels|cannot run|cost|options", objective="min-nodes")
 
 
 def test_checking_needs_no_solver(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[st
     assert main([str(demo)]) == 0
     summary = capsys.readouterr().out
     assert "0 Transposes (proven minimal), 1 Reshape" in summary
-    assert "  transposes + hidden 0 (optimal), transposes 0 (optimal), bytes" in summary
+    assert "  transposes + layout penalty 0 (optimal), transposes 0 (optimal), bytes" in summary
     model = onnx.load(demo.with_suffix(".onnx"))
     onnx.checker.check_model(model, full_check=True)
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
@@ -136,8 +136,8 @@ def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
     ).splitlines()
     assert lines[1:3] == [
         "  1 Transpose, 0 Reshapes, 49152 bytes moved",
-        "  transposes + hidden 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), reshapes 0 (feasible), "
-        "copies 0 (feasible); the search ended by its limit on work",
+        "  transposes + layout penalty 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), "
+        "reshapes 0 (feasible), copies 0 (feasible); the search ended by its limit on work",
     ]
 
 

@@ -140,5 +140,5 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert main([str(source), *options, "-o", str(tmp_path / "other.onnx")]) == 2
         assert said in capsys.readouterr().err
     assert main([str(tmp_path), "--to", "first"]) == 2
-    assert "argument --to: it tells of one model: give one" in capsys.readouterr().err
+    assert "argument --to: it is about a single model: give one" in capsys.readouterr().err
     assert not (tmp_path / "other.onnx").exists()

@@ -132,7 +132,7 @@ def test_target_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         check_certificate(two_images(), conversion.content(""), certificate, target=path)
         conversion.save(model)
         assert main(["info", str(model)]) == 0
-        assert ("is a file that says" in capsys.readouterr().out) == own
+        assert ("is a file whose fields" in capsys.readouterr().out) == own
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_strange_options(said: str) -> None:
     try:
         assert layoutsolve.provenance(model.SerializeToString()).command.startswith("layoutsolve MODEL --")
     except layoutsolve.ModelError as error:
-        assert "does not say how it was made" in str(error)
+        assert "has no provenance in its metadata" in str(error)
 
 
 def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,5 +149,5 @@ def test_damaged_metadata(numbers: str, end: str) -> None:
     model = layoutsolve.convert(build.finish(y), inputs="nchw", outputs="nchw").model
     (prop,) = [each for each in model.metadata_props if each.key == f"layoutsolve.layout.{end}"]
     prop.value = numbers
-    with pytest.raises(SessionError, match=f"no order of the dimensions of '{end}'"):
+    with pytest.raises(SessionError, match=f"no valid permutation of the dimensions of '{end}'"):
         layoutsolve.Session(model.SerializeToString())

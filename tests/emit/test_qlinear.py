@@ -249,7 +249,7 @@ def test_networks(target: str, private: bool) -> None:
 
 @pytest.mark.parametrize("target", ["openvino-cpu", "openvino-x86-vnni", "portable"])
 def test_targets_that_do_not_run_them(target: str) -> None:
-    with pytest.raises(OptionError, match=f"target '{target}' does not run operators on bytes"):
+    with pytest.raises(OptionError, match=f"target '{target}' does not run int8 operators"):
         layoutsolve.convert(mobilenet(), quant="qoperator", target=target)
 
 

@@ -24,12 +24,12 @@ from layoutsolve.solver.statement.target_file import default_target, parsed
 
 FEW = """
 import sys
-from layoutsolve.cli import command_line
+from layoutsolve.cli.command_line import main
 from layoutsolve.measurement import alternatives, calibrate
 groups = alternatives.groups
 alternatives.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
 calibrate.MOST_SPREAD = {most}
-sys.exit(command_line.main(["calibrate", "-o", {path!r}, *{more!r}]))
+sys.exit(main(["calibrate", "-o", {path!r}, *{more!r}]))
 """
 """A calibration that takes seconds, since it measures one operator's ways."""
 
@@ -60,8 +60,8 @@ def candidate(title: str, **storage: object) -> forms.Candidate:
 
 def test_what_is_written_is_a_target() -> None:
     found = [
-        forms.Found("bytes", candidate("first", unsigned=True), 1.0, False, 0.0, False),
-        forms.Found("bytes", candidate("second", unsigned=False, weights="signed"), 1.2, True, 0.01, True),
+        forms.Found("int8", candidate("first", unsigned=True), 1.0, False, 0.0, False),
+        forms.Found("int8", candidate("second", unsigned=False, weights="signed"), 1.2, True, 0.01, True),
         forms.Found("PRelu", replace(candidate("limits"), idioms={"PRelu": ["limits"]}), 1.0, True, 0.0, True),
     ]
     ways = [result("LogSoftmax", "middle", 1.0, 0.0), result("CumSum", "outermost", 3.0, 2.5)]
@@ -127,7 +127,7 @@ def test_the_fastest_that_is_right_is_chosen(
 
 def test_candidates_compute_the_same() -> None:
     """Without optimisation: bytes in whatever storage, and PRelu in whatever idiom."""
-    for candidates in (forms.choices()["bytes"](), forms.choices()["PRelu"]()):
+    for candidates in (forms.choices()["int8"](), forms.choices()["PRelu"]()):
         for networks in zip(*(each.networks for each in candidates), strict=True):
             first, *others = (results(network, optimise=False)[0] for network in networks)
             for other in others:
@@ -138,7 +138,7 @@ def test_candidates_compute_the_same() -> None:
 
 
 def test_bytes_without_a_sign_are_right_here() -> None:
-    first = forms.choices()["bytes"]()[0]
+    first = forms.choices()["int8"]()[0]
     assert first.storage == {"unsigned": True, "weights": "unsigned"}
     for network in first.networks:
         plain, optimised = (results(network, optimise=each)[0].astype(int) for each in (False, True))
@@ -160,7 +160,7 @@ def test_a_measurement(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     done = run(path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0] == "bytes:"
+    assert done.stdout.splitlines()[0] == "int8:"
     assert done.stdout.splitlines()[-1] == f"wrote {path}"
     target = parsed(path.read_bytes(), str(path))
     assert target.name == "mine"
@@ -194,8 +194,8 @@ def test_too_much_spread_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "share_threads", lambda count: None)
     monkeypatch.setattr(calibrate.transpose_cost, "moves", list)
     monkeypatch.setattr(calibrate.transpose_cost, "reshape", lambda: Cost(1e-6, 0.0))
-    found = forms.Found("bytes", candidate("first"), 1.5, True, 0.5, True)
-    monkeypatch.setattr(calibrate.forms, "choices", lambda: {"bytes": list})
+    found = forms.Found("int8", candidate("first"), 1.5, True, 0.5, True)
+    monkeypatch.setattr(calibrate.forms, "choices", lambda: {"int8": list})
     monkeypatch.setattr(calibrate.forms, "decided", lambda title, candidates: [found])
     with pytest.raises(MeasureError, match="more than 50%"):
         calibrate.calibrate()

@@ -32,7 +32,7 @@ def test_a_plan_is_written_and_followed(demo: Path, tmp_path: Path, capsys: pyte
     assert main([str(demo), "-o", again, "--from-plan", plan]) == 0
     told_again = capsys.readouterr().out
     assert "crossings between backends" in told_again and "proven minimal" not in told_again
-    assert "the plan says transposes + hidden" in told_again and "not proven again" in told_again
+    assert "the plan states transposes + layout penalty" in told_again and "not proven again" in told_again
     assert main([str(demo), "-o", again, "--from-plan", plan, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["status"], report["bound"]) == ("planned", 0)
@@ -48,11 +48,11 @@ def test_a_plan_is_written_and_followed(demo: Path, tmp_path: Path, capsys: pyte
         (["--plan", "out.onnx"], "is where the model goes"),
         (["--from-plan", "none.json"], "No such file"),
         (["--from-plan", "demo.tflite"], "cannot read 'demo.tflite'"),
-        (["--from-plan", "a.json", "--objective", "min-bytes"], "leave out what says 'objective'"),
-        (["--from-plan", "a.json", "--print", "graph"], "leave out what says 'stage'"),
+        (["--from-plan", "a.json", "--objective", "min-bytes"], "leave out the option of 'objective'"),
+        (["--from-plan", "a.json", "--print", "graph"], "leave out the option of 'stage'"),
         (["--check", "a.json", "--plan", "b.json"], "a certificate is no plan"),
-        (["--plan", "a.json", "--jobs", "2"], "it tells of one model"),
-        (["--target", "acl", "--objective", "min-latency"], "does not tell what a Transpose takes"),
+        (["--plan", "a.json", "--jobs", "2"], "it is about a single model"),
+        (["--target", "acl", "--objective", "min-latency"], "has no times of Transposes"),
     ],
 )
 def test_what_is_refused(

@@ -144,8 +144,8 @@ def test_an_edited_plan_gives_what_it_says_or_is_refused(block: int) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bound": 7}, "what the plan says of proofs"),
-        ({"tiers": []}, "what the plan says of proofs"),
+        ({"bound": 7}, "the bounds and statuses of the plan"),
+        ({"tiers": []}, "the bounds and statuses of the plan"),
         ({"views": [10**6]}, "no such Transposes and Reshapes"),
         ({"views": [0]}, "operators, the plan"),
         ({"crossings": [{}]}, "is missing"),
@@ -202,5 +202,5 @@ def test_what_is_proven_is_not_proven_again() -> None:
     claimed = {**facts, "status": "feasible", "bound": 0, "tiers": worse}
     assert layoutsolve.convert_by(content, layoutsolve.Plan(claimed)).content("x") == made.content("x")
     for wrong in ({**claimed, "status": "optimal"}, {**claimed, "tiers": [{**first, "bound": 0}, *worse[1:]]}):
-        with pytest.raises(layoutsolve.PlanError, match="what the plan says of proofs"):
+        with pytest.raises(layoutsolve.PlanError, match="the bounds and statuses of the plan"):
             layoutsolve.convert_by(content, layoutsolve.Plan(wrong))

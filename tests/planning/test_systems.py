@@ -170,7 +170,7 @@ def test_a_callback_chooses_call_by_call() -> None:
         ({"Convolution": ["NHWC"]}, r"desired\['Convolution'\]: no operator"),
         ({"Conv": []}, r"desired\['Conv'\]: give 1 to 3 texts"),
         ({"MaxPool": ["NHWC", "NHWC", "O"]}, r"give 1 to 2 texts"),
-        ({"Conv": ["NHWc"]}, "'NHWc' says no order of dimensions"),
+        ({"Conv": ["NHWc"]}, "'NHWc' is no order of dimensions"),
     ],
 )
 def test_what_is_not_desired(desired: Mapping[str, Any], message: str) -> None:

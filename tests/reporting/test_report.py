@@ -120,7 +120,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         "pass scores float maximum error",
         "Share of time of each operator",
         "options --inputs nchw --verify --profile",
-        "transposes + hidden",
+        "transposes + layout penalty",
     ):
         assert what in said, what
     for name in ("a.tflite", "a.onnx"):

@@ -239,10 +239,10 @@ def saved(tmp_path: Path, kind: str) -> Path:
     ("kind", "message"),
     [
         ("fifo", "is no file"),
-        ("claim", "plain numbers"),
+        ("claim", "numeric arrays"),
         ("bomb", "unpack to more than"),
-        ("encrypted", "plain numbers"),
-        ("method", "plain numbers"),
+        ("encrypted", "numeric arrays"),
+        ("method", "numeric arrays"),
     ],
 )
 def test_files_of_data_that_are_none(kind: str, message: str, tmp_path: Path) -> None:

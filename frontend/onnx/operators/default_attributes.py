@@ -103,8 +103,8 @@ def filled(call: Call) -> bool:
 
 @lowering("TopK")
 def largest(call: Call) -> bool:
-    """As it stands. Inference tells nothing of its results where the size of the axis has a name alone; the sizes of
-    all other axes are those of what is read.
+    """Keep the operator. Shape inference does not infer its results where the axis is symbolic; the sizes of all other
+    axes are those of the input.
     """
     shape: list[Dim | None] = list(call.value(0).shape)
     count = call.dims(1) or (None,)

@@ -15,7 +15,7 @@ STORED = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4")
 
 
 def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
-    """What a node says of steps and zero; None where that is computed, or not of float32 and the stored type."""
+    """Scale and zero point of a node; None where they are computed, or not of float32 and the stored type."""
     scale = call.constant(1)
     zero = call.constant(2) if call.has(2) else None
     if scale is None or scale.dtype != np.float32 or (call.has(2) and zero is None) or dtype not in STORED:
@@ -41,7 +41,7 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
 
 @lowering("DequantizeLinear")
 def dequantize(call: Call) -> bool:
-    """What is stored means what its annotation says; with other parameters it is read as another tensor."""
+    """Lower DequantizeLinear: an annotation of the stored tensor; with other parameters it is another tensor."""
     draft, name = call.draft, call.outputs[0]
     if not call.known(0) or draft.is_real(call.inputs[0]):
         return False
@@ -70,7 +70,7 @@ def dequantize(call: Call) -> bool:
 
 @lowering("QuantizeLinear")
 def quantize(call: Call) -> bool:
-    """What computes the real numbers writes them as they are stored, if nothing else reads them."""
+    """What computes the floats writes them as they are stored, if nothing else reads them."""
     draft, name = call.draft, call.outputs[0]
     dtype = draft.types.element(name)
     if not call.known(0) or not dtype or call.attribute("precision", 0):

@@ -1,4 +1,4 @@
-"""Operators that say which axis is which and move nothing: the solver decides what becomes of them."""
+"""Views: operators that permute or regroup axes and move no data by themselves."""
 
 from __future__ import annotations
 

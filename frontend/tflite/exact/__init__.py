@@ -1,4 +1,4 @@
-"""``--quant exact``: operators on bytes whose results are LiteRT's, bit for bit.
+"""``--quant exact``: int8 operators whose results are LiteRT's, bit for bit.
 
 Every node that is written so reads and gives stored integers or plain numbers. Operators that only move what is stored
 are lowered as usual; what computes with quantised numbers and has no lowering here is refused.
@@ -37,7 +37,7 @@ def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
     start = len(call.draft.nodes)
     usual()
     if any(_computes(call, node) for node in call.draft.nodes[start:]):
-        raise GapError("--quant exact does not cover it on quantised numbers", REMEDY)
+        raise GapError("--quant exact does not cover it on quantized tensors", REMEDY)
 
 
 def _quantised(call: Call) -> bool:

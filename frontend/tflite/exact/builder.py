@@ -70,7 +70,7 @@ class OnNumbers(Call):
 
 
 def quant_in(call: Call, value: Value | Slot) -> Quant:
-    """The parameters of a tensor of bytes; others are not covered."""
+    """Quantization parameters of an int8 or uint8 tensor; others are not covered."""
     if value.dtype not in BYTES or value.quant is None or value.quant.axis is not None:
         raise GapError(f"--quant exact covers bytes, not '{value.name}' of {value.dtype}", REMEDY)
     return value.quant

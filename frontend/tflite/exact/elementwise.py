@@ -146,7 +146,7 @@ def extremum(call: Call) -> None:
     """MAXIMUM and MINIMUM of what is stored."""
     a, b, slot = call.input(0), call.input(1), call.slot()
     if not agree(a.quant, slot.quant) or not agree(b.quant, slot.quant):
-        raise GapError("--quant exact covers operands that are quantised as the output is", REMEDY)
+        raise GapError("--quant exact covers operands that are quantized as the output is", REMEDY)
     op = {"MAXIMUM": "Max", "MINIMUM": "Min"}[call.operator.name]
     chosen = step(call, op, stored(call, a, "float32"), stored(call, b, "float32"))
     call.write("Cast", [chosen], chosen.shape, slot, storage=True, to=slot.dtype)
@@ -186,7 +186,7 @@ def exponential(call: Call) -> None:
     """EXP of floats, rounded once, as the platform's C library does it but for a few in a thousand at most."""
     x, slot = call.input(0), call.slot()
     if x.dtype != "float32" or slot.dtype != "float32":
-        raise GapError("--quant exact does not cover it on quantised numbers", REMEDY)
+        raise GapError("--quant exact does not cover it on quantized tensors", REMEDY)
     wide = cast_to(call, x, "float64")
     power = call.write("Exp", [wide], x.shape, call.temporary("power", "float64"))
     call.write("Cast", [power], x.shape, slot, real="float32", to="float32")

@@ -53,7 +53,7 @@ def extremum(call: Call) -> None:
     """REDUCE_MAX and REDUCE_MIN of what is stored."""
     x, slot = call.input(0), call.slot()
     if not agree(quant_in(call, x), quant_in(call, slot)):
-        raise GapError("--quant exact covers an input that is quantised as the output is", REMEDY)
+        raise GapError("--quant exact covers an input that is quantized as the output is", REMEDY)
     found = OnNumbers(call, {0: stored(call, x, "float32")}, "extremum").lowered()
     call.write("Cast", [found], found.shape, slot, storage=True, to=slot.dtype)
 

@@ -1,4 +1,4 @@
-"""Which function lowers which operator on bytes so that its results are LiteRT's, bit for bit."""
+"""Registry of the exact lowerings of quantized operators, which are bit-exact with LiteRT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXACT: dict[str, Lowered] = {}
 
 
 def exactly(*operators: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
-    """Register a function as the exact lowering of operators that read or give quantised numbers."""
+    """Register a function as the exact lowering of operators with quantized inputs or outputs."""
 
     def register(function: Callable[[Call], None]) -> Callable[[Call], None]:
         EXACT.update(dict.fromkeys(operators, function))

@@ -38,7 +38,7 @@ class Rescaling:
 
     @classmethod
     def of(cls, whole: Array, exponent: Array, away: npt.ArrayLike = True) -> Rescaling:
-        """The rescaling by numbers of 31 bits and powers of two, of which LiteRT takes those below 2^-31 for zero."""
+        """Rescaling by 31-bit multipliers and powers of two; LiteRT takes those below 2^-31 as zero."""
         tiny = exponent < -_BITS
         return cls(*np.broadcast_arrays(np.where(tiny, 0, whole), np.where(tiny, 0, exponent), np.asarray(away, bool)))
 

@@ -1,4 +1,4 @@
-"""SOFTMAX of bytes, as LiteRT computes it in float32: a table of exponentials, their sum one after the other."""
+"""SOFTMAX of int8 and uint8, as LiteRT computes it in float32: a table of exponentials, summed sequentially."""
 
 from __future__ import annotations
 

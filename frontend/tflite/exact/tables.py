@@ -136,7 +136,7 @@ def _divided(a: Array, bits: int) -> Array:
 
 @exactly("QUANTIZE")
 def quantize(call: Call) -> None:
-    """QUANTIZE, of bytes and of floats."""
+    """QUANTIZE, of int8, uint8 and floats."""
     x, slot = call.input(0), call.slot()
     after = quant_in(call, slot)
     if x.dtype in BYTES and x.quant is not None:
@@ -193,7 +193,7 @@ def _whole_vectors(x: Value, size: int) -> bool:
 
 @exactly("DEQUANTIZE")
 def dequantize(call: Call) -> None:
-    """DEQUANTIZE of bytes; constants of any type are known."""
+    """DEQUANTIZE of int8 and uint8; constants of any type are folded."""
     x, slot = call.input(0), call.slot()
     if x.data is not None and x.quant is not None:
         call.known(slot, x.quant.real(x.data))

@@ -82,7 +82,9 @@ def real_dtype(value: Value) -> str:
 
 
 class Call:
-    """One operator being lowered."""
+    """One TensorFlow Lite operator that a lowering reads, with the methods that write ONNX operators
+    (docs/custom_operators.md).
+    """
 
     def __init__(self, lowering: Lowering, operator: Operator) -> None:
         self.lowering = lowering
@@ -101,7 +103,7 @@ class Call:
 
     @property
     def arity(self) -> int:
-        """The number of inputs, those left out included."""
+        """Number of inputs, omitted optional ones included."""
         return len(self.operator.inputs)
 
     @overload
@@ -119,11 +121,11 @@ class Call:
 
     @property
     def custom_options(self) -> bytes:
-        """The options of a custom operator, as they are in the file."""
+        """Options of a custom operator: the bytes in the file."""
         return self.operator.custom_options
 
     def settings(self) -> dict[str, object]:
-        """The options of a custom operator that keeps them as a FlexBuffer map, by name; none where it has none.
+        """Options of a custom operator from its FlexBuffer map, by name; empty where it has none.
 
         Raises :class:`ModelError` where they are something else.
         """
@@ -142,7 +144,7 @@ class Call:
         return (LoweringError if self.foreign else ModelError)(f"{self.origin} {reason}")
 
     def optional(self, position: int) -> Value | None:
-        """An input, None where it is left out."""
+        """Optional input, None where it is omitted."""
         self._check_position(position, "input")
         inputs = self.operator.inputs
         if position >= len(inputs) or inputs[position] == -1:
@@ -151,11 +153,11 @@ class Call:
         if value.name in self.draft.complex:
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
         if value.quant is not None and value.quant.block and self.operator.name not in _READS_BLOCKS:
-            raise GapError(f"its input '{value.name}' is quantised per block", "quantise it per tensor or per channel")
+            raise GapError(f"its input '{value.name}' is quantized per block", "quantize it per tensor or per channel")
         return self._brought(value, position)
 
     def input(self, position: int) -> Value:
-        """An input that must be there."""
+        """Required input."""
         value = self.optional(position)
         if value is None:
             raise self.wrong(f"lacks its input {position}")
@@ -297,7 +299,7 @@ class Call:
         return subgraphs[position]
 
     def within(self, region: Region) -> Call:
-        """The same operator, as it writes in another region."""
+        """The same operator, as it writes in another subgraph."""
         inner = copy(self)
         inner.lowering = copy(self.lowering)
         inner.lowering.region = region
@@ -365,7 +367,7 @@ class Call:
     # -- writing -------------------------------------------------------------------------------------------------
 
     def slot(self, position: int = 0) -> Slot:
-        """The slot of an output."""
+        """Destination of an output; writing to it finishes the output."""
         tensor = self.tensor(position)
         if tensor.dtype == "complex64":
             raise GapError("it computes complex numbers", REAL_NUMBERS)
@@ -386,7 +388,7 @@ class Call:
         return Slot(self._name(), "float32", None, tensor)
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
-        """A slot for a value in between, named after the first output."""
+        """Destination of an intermediate value, named after the first output."""
         return Slot(self.draft.names.derived(self._name(), label), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
@@ -394,14 +396,14 @@ class Call:
         return self.temporary(label, value.dtype, value.quant)
 
     def constant(self, data: npt.ArrayLike, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
-        """A new constant."""
+        """New constant, to be used as an input of :meth:`write`."""
         numpy = None if dtype in (None, *PACKED) else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
         name = self.draft.names.derived(self._name(), label)
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
-        """A new constant vector, int64 as ONNX wants it."""
+        """New constant vector of int64, as ONNX wants shapes and axes."""
         if self.foreign and np.asarray(numbers).dtype.kind not in "iu" and len(numbers):
             raise self.wrong(f"makes a vector of {brief(numbers)}, which are no whole numbers")
         return self.constant(np.array(numbers, np.int64).reshape(-1), label)
@@ -419,7 +421,9 @@ class Call:
         domain: str = "",
         **attributes: object,
     ) -> Value:
-        """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
+        """Write an ONNX operator with one output, and return that. ``real`` is its element type, by default that of its
+        first input.
+        """
         given = next((value for value in inputs if value is not None), None)
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
@@ -443,10 +447,13 @@ class Call:
         attributes: Mapping[str, object] | None = None,
         **more: object,
     ) -> list[Value]:
-        """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
+        """Write an ONNX operator with several outputs, and return these.
+
+        Attributes are given by name, or as a mapping where any name may occur.
+        """
         for _, slot in outputs:
             if slot.dtype in ("int2", *PACKED):
-                raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
+                raise GapError(f"it computes a tensor of {slot.dtype}", "quantize all but constants to 8 or 16 bits")
         self.draft.budget.enter(1)
         self._check_known(op, inputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
@@ -512,7 +519,7 @@ class Call:
     # -- views ---------------------------------------------------------------------------------------------------
 
     def transpose(self, value: Value, perm: Sequence[int], slot: Slot, *, pattern: bool = False) -> Value:
-        """Permute axes; a constant is permuted at once."""
+        """Permute axes: a view, of which the solver decides whether data move; a constant is permuted at once."""
         if len(perm) != len(value.shape):
             raise self.wrong(f"permutes {len(perm)} axes of '{value.name}', which has {len(value.shape)}")
         shape = tuple(value.shape[axis] for axis in perm)
@@ -527,7 +534,7 @@ class Call:
         return self.transpose(value, perm, slot, pattern=pattern)
 
     def reshape(self, value: Value, shape: Shape, slot: Slot) -> Value:
-        """Regroup axes; a constant is reshaped at once."""
+        """Regroup axes: a view, which moves no data; a constant is reshaped at once."""
         before, after = product(value.shape), product(shape)
         if before != after and isinstance(before, int) and isinstance(after, int):
             raise self.wrong(f"reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")

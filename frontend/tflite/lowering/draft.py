@@ -105,8 +105,8 @@ class Draft:
         return size
 
     def equate(self, one: Dim, other: Dim) -> None:
-        """Note that an operator forces two sizes to be equal, which tells something new of those of inputs: another one
-        stands for them, or a number. What users have opened is left open: the operator says whether that can be.
+        """Record that an operator forces two sizes to be equal, which may determine sizes of inputs: another one
+        stands for them, or a number. What users have made dynamic stays dynamic: the operator decides if that can be.
         """
         symbols = [dim.symbols[0] for dim in (one, other) if isinstance(dim, Size) and dim == symbol(dim.symbols[0])]
         if not symbols or not self.input_symbols.issuperset(symbols):
@@ -145,7 +145,7 @@ class Draft:
         does not have.
         """
         if value.dtype == "int2":
-            raise GapError(f"'{value.name}' is computed, or changed, in int2", "quantise it to 8 or 16 bits")
+            raise GapError(f"'{value.name}' is computed, or changed, in int2", "quantize it to 8 or 16 bits")
         if value.data is not None:
             self.budget.keep(value.data)
         elif static_elements(value.shape) > _MOST_ELEMENTS:
@@ -222,7 +222,7 @@ class Draft:
 
 
 class Lowering:
-    """A subgraph being written into a draft: what its tensors are there, and in which region it lies."""
+    """A subgraph being written into a draft: what its tensors are there, and in which subgraph it lies."""
 
     def __init__(self, draft: Draft, position: int = 0, outer: Lowering | None = None, region: Region | None = None):
         self.draft = draft

@@ -1,4 +1,4 @@
-"""Logistic function and hyperbolic tangent as LiteRT's recurrent kernels compute them, for all numbers of 16 bits.
+"""Logistic function and hyperbolic tangent as LiteRT's recurrent kernels compute them, for all int16 values.
 
 They come from the library gemmlowp, which approximates both with 16 bits in every step: an exponential by polynomial
 and table, then a quotient by Newton's method. They are up to a dozen units of 2^-15 off, in no way that a formula of

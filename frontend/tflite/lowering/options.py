@@ -1,4 +1,4 @@
-"""What a user may say about how a model is read."""
+"""Options on how a model is read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Reading:
             raise OptionError(f"custom operators cannot be treated as '{self.custom}': choose one of {known}")
         if self.quant not in QUANT:
             raise OptionError(
-                f"quantised operators cannot be written as '{self.quant}': choose one of {', '.join(QUANT)}"
+                f"quantized operators cannot be written as '{self.quant}': choose one of {', '.join(QUANT)}"
             )
         if self.weights not in WEIGHTS:
             raise OptionError(f"weights cannot be '{self.weights}': choose one of {', '.join(WEIGHTS)}")

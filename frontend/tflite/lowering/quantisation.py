@@ -41,7 +41,7 @@ def quant_of(tensor: Tensor) -> Quant | None:
     if stated is None or tensor.dtype not in _QUANTISED:
         return None
     if stated.kind not in ("affine", "blockwise"):
-        raise GapError(f"tensor '{tensor.name}' is quantised by scales of several axes", "quantise it per channel")
+        raise GapError(f"tensor '{tensor.name}' is quantized by scales of several axes", "quantize it per channel")
     scale, zero = stated.scale.astype(np.float32), stated.zero_point
     if tensor.data is None and not scale.any():
         return None
@@ -49,7 +49,7 @@ def quant_of(tensor: Tensor) -> Quant | None:
     if np.isinf(scale).any() and _is_zero(tensor, scale, zero):
         scale = np.where(np.isposinf(scale), _FOR_INFINITE, scale)
     if not _within(scale, 0.0, _LARGEST):
-        raise ModelError(f"{place} has a quantisation scale that is negative or not finite")
+        raise ModelError(f"{place} has a quantization scale that is negative or not finite")
     if not zero.size:
         zero = np.zeros(1, np.int64)
     if not _within(zero, *limits(tensor.dtype)):

@@ -111,11 +111,12 @@ def declaration(operator: str) -> Declaration:
 
 
 def register(operator: str) -> Callable[[Lowered], Lowered]:
-    """Make a function the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in one.
+    """Register a function as the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in
+    one.
 
     The function is given a :class:`Call`, from which it reads inputs and options, and writes ONNX operators until every
-    output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
-    replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
+    output is written; it raises a :class:`GapError` for what it cannot convert. It replaces an earlier registration.
+    Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
     """
     if not isinstance(operator, str):
         raise TypeError(f"operator must be a string, not {type(operator).__name__}")

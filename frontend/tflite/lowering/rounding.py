@@ -52,7 +52,7 @@ def lift(factor: float) -> float:
 
 
 def lifted(factors: Array) -> Array:
-    """By how many whole units integers come nearest to what :func:`lift` says: one or none for each factor."""
+    """Whole units by which integers come nearest to the bias of :func:`lift`: one or none for each factor."""
     units: Array = (np.frexp(factors)[1] < 0).astype(np.int64)
     return units
 
@@ -68,7 +68,8 @@ def steps(dtype: str, away: bool = False, parts: int = 0) -> Quant:
 
 
 def away(quant: Quant) -> Quant:
-    """Parameters of bytes with steps so little smaller that only the halves among :func:`tied` sums are rounded away.
+    """8-bit quantization parameters with scales so little smaller that only the ties among :func:`tied` sums are
+    rounded away.
 
     ONNX Runtime adds the zero point before it rounds, in float32: less would be lost there.
     """

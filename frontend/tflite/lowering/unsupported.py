@@ -1,4 +1,4 @@
-"""How a lowering says that it cannot express something."""
+"""Operators and variants that cannot be converted, with reasons and remedies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def compiled(operator: str) -> tuple[str, str] | None:
 
 
 class GapError(Exception):
-    """Raised by a lowering for what it cannot express; becomes a :class:`layoutsolve.errors.Gap`."""
+    """Raised by a lowering for what it cannot convert: the reason and the remedy; becomes a
+    :class:`layoutsolve.errors.Gap`.
+    """
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)

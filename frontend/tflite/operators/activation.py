@@ -73,7 +73,7 @@ def prelu(call: Call) -> None:
     x, slope = call.input(0), call.input(1)
     shape = repeated(call, x, slope)
     if x.dtype == slope.dtype == "int16":
-        raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")
+        raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantize the slope to int8")
     slot = call.slot()
     call.write("PRelu", [x, _slopes(call, x, slope, slot)], shape, slot)
 

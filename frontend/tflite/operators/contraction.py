@@ -26,7 +26,7 @@ def fully_connected(call: Call) -> None:
     if call.option("weights_format") != 0:
         raise GapError("its weights are shuffled", "convert the model without shuffled weights")
     if real_dtype(x) != "float32" or real_dtype(weights) != "float32":
-        raise GapError(f"it multiplies {x.dtype} by {weights.dtype}", "use float32, or quantised types with parameters")
+        raise GapError(f"it multiplies {x.dtype} by {weights.dtype}", "use float32, or quantized types with parameters")
     if weights.quant is not None and weights.quant.block and weights.data is None:
         raise GapError(
             "its weights have scales per block and are computed, which LiteRT passes over", "fix the weights"
@@ -79,7 +79,7 @@ def batch_matmul(call: Call) -> None:
     shape = (*broadcast([a.shape[:-2], b.shape[:-2]], call.arithmetic), a.shape[-2], b.shape[-1])
     slot = call.slot()
     if slot.real == "int32" and a.dtype == "int8":
-        raise GapError("it multiplies plain integers", "quantise the output as well")
+        raise GapError("it multiplies plain integers", "quantize the output as well")
     call.write("MatMul", [a, b], shape, slot)
 
 
@@ -110,12 +110,12 @@ def hadamard_rotation(call: Call) -> None:
     """
     x, size = call.input(0), integer(call, call.settings(), "hadamard_size")
     if len(x.shape) not in (2, 3) or x.dtype != "float32":
-        raise GapError(f"it turns {x}, for which LiteRT's kernel is not made", "use float32 of rank 2 or 3")
+        raise GapError(f"it rotates {x}, for which LiteRT's kernel is not made", "use float32 of rank 2 or 3")
     last = x.shape[-1]
     if 0 in x.shape:
-        raise GapError(f"it turns {x}, which has no elements", "leave it out")
+        raise GapError(f"it rotates {x}, which has no elements", "leave it out")
     if not isinstance(last, int) or size < 1 or size & (size - 1) or last % size:
-        raise ModelError(f"{call.origin} turns runs of {size} elements of {x}")
+        raise ModelError(f"{call.origin} rotates blocks of {size} elements of {x}")
     inner = size if size <= _WIDE else 1 << (size.bit_length() // 2)
     call.draft.ask(inner**2 + (size // inner) ** 2)
     whole = inner == last

@@ -98,7 +98,10 @@ def _tie(
 ) -> list[Value]:
     """Write what ties regions together: it hands on what is stored."""
     if any(value.dtype in ("resource", "variant", "string") for value in inputs):
-        raise GapError(f"it hands a {inputs[0].dtype} from turn to turn or out of a branch", "hand over numbers only")
+        raise GapError(
+            f"it carries a {inputs[0].dtype} from iteration to iteration or out of a branch",
+            "carry numeric tensors only",
+        )
     kinds = {value.dtype for value in inputs} | {slot.dtype for _, slot in outputs}
     if len(kinds) != 1:
         raise ModelError(f"{call.origin} hands {' and '.join(sorted(kinds))} to one tensor")
@@ -108,7 +111,7 @@ def _tie(
 def _common(call: Call, shapes: Sequence[Shape], position: int) -> Shape:
     """The shape of what has one of several shapes: a dimension in which they differ is unknown."""
     if len({len(shape) for shape in shapes}) != 1:
-        raise GapError("what it hands on may have one rank or another", "make all alternatives of one rank")
+        raise GapError("its outputs have no static rank", "make all alternatives of one rank")
     dims = enumerate(zip(*shapes, strict=True))
     return tuple(sizes[0] if len(set(sizes)) == 1 else call.unknown(axis, position) for axis, sizes in dims)
 
@@ -131,7 +134,7 @@ def _truth(call: Call, conditions: Sequence[Value]) -> Value:
 
 @lowers("WHILE", signature="FZBSCR* -> FZBSCR*")
 def loop(call: Call) -> None:
-    """A loop. What its body hands on unchanged is read from around it; the rest is carried from turn to turn.
+    """A loop. What its body hands on unchanged is read from around it; the rest is carried from iteration to iteration.
 
     A carried tensor may grow: then the body is written again for a size that is not known.
     """
@@ -208,7 +211,9 @@ def write_loop(
 
 
 def collect(call: Call, region: Region, element: Value, shape: Shape, slot: Slot) -> Value:
-    """Write a list, of a ``shape``, of what an element is in each turn of a loop that is written: one of [1, ...]."""
+    """Write a list, of a ``shape``, of what an element is in each iteration of a loop that is written: one of [1,
+    ...].
+    """
     nodes, values = call.draft.nodes, call.draft.values
     made = next((node for node in reversed(nodes) if element.name in node.outputs), None)
     if made is not None and made.op == "Reshape" and values[made.inputs[0]].shape == shape[1:]:

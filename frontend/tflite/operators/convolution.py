@@ -47,7 +47,7 @@ def conv_2d(call: Call) -> None:
 
 @lowers("DEPTHWISE_CONV_2D", signature="FQ FN FI? -> =", per_tensor=(0,))
 def depthwise_conv_2d(call: Call) -> None:
-    """DEPTHWISE_CONV_2D: one group per input channel, each with as many outputs as the multiplier says."""
+    """DEPTHWISE_CONV_2D: one group per input channel, each with as many outputs as the multiplier."""
     x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
     one, height, width, outputs = static(call, weights.shape, "filter shape")
     channels = x.shape[3]
@@ -128,7 +128,7 @@ def _computed_padding(
 
 def _check_types(call: Call, x: Value, kernel: Value) -> None:
     if real_dtype(x) != "float32" or real_dtype(kernel) != "float32":
-        raise GapError(f"it convolves {x.dtype} with {kernel.dtype}", "use float32, or quantised types with parameters")
+        raise GapError(f"it convolves {x.dtype} with {kernel.dtype}", "use float32, or quantized types with parameters")
 
 
 @lowers("TRANSPOSE_CONV", signature="I FN FQ FI? -> =2", per_tensor=(2,))

@@ -62,13 +62,13 @@ def check_divisor(call: Call, divisor: Value) -> None:
         return
     begun = call.lowering.begun(call.operator.inputs[1])
     if begun is not None and begun.data is not None and not begun.data.all():
-        raise GapError("it divides integers by a variable, which begins as zeros", "divide by numbers other than zero")
+        raise GapError("it divides integers by a variable, which begins as zeros", "divide by constants without zeros")
     if not call.is_fixed(divisor):
         return
     if divisor.data is None:
         raise GapError("it divides integers by what is computed from constants, perhaps zeros", "make it a constant")
     if not divisor.data.all():
-        raise GapError("it divides integers by a constant that holds a zero", "divide by numbers other than zero")
+        raise GapError("it divides integers by a constant that holds a zero", "divide by constants without zeros")
 
 
 @lowers("ADD", "SUB", "MUL", signature="FZ = -> =", quantised=INT8)
@@ -78,7 +78,7 @@ def binary(call: Call) -> None:
     """Binary operators that ONNX has; integer DIV truncates in both."""
     a, b, shape = operands(call)
     if call.operator.name == "DIV" and b.quant is not None and not b.quant.scale.all():
-        raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
+        raise GapError("it divides by a constant whose scale is zero", "divide by constants without zeros")
     if call.operator.name == "DIV" and b.quant is None:
         check_divisor(call, b)
     slot, op = call.slot(), _BINARY[call.operator.name]

@@ -31,7 +31,7 @@ def paddings(call: Call, rank: int, position: int = 1) -> list[tuple[Dim, Dim]]:
 def write_pad(
     call: Call, x: Value, pads: Pads, slot: Slot, value: Value | None = None, mode: str = "constant"
 ) -> Value:
-    """Write a Pad. Where nothing else is said, it fills with what means zero."""
+    """Write a Pad. By default it fills with the stored value of zero."""
     shape = tuple(total(call, [dim, *sides]) if any(sides) else dim for dim, sides in zip(x.shape, pads, strict=True))
     vector = call.sizes([before for before, _ in pads] + [after for _, after in pads], "pads")
     filled = [x] if value is None else [x, value]

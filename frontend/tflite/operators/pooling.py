@@ -68,7 +68,7 @@ def max_pool(call: Call) -> None:
     if plain and moves([x], slot.dtype, slot.quant, BYTES):
         result = call.write("MaxPool", [to_channels_first(call, x)], shape, slot, storage=True, **attributes)
     elif plain and slot.dtype == "int16" and slot.quant is None:
-        raise GapError("its output of int16 has no quantisation parameters", "state scale and zero point")
+        raise GapError("its output of int16 has no quantization parameters", "state scale and zero point")
     else:
         result = write_activated(call, "MaxPool", [to_channels_first(call, x)], shape, slot, **attributes)
     from_channels_first(call, result)

@@ -43,7 +43,7 @@ def quantize(call: Call) -> None:
         return
     if slot.quant is None or real_dtype(x) != "float32":
         raise GapError(
-            f"it turns {x.dtype} into {slot.dtype} without parameters for both", "state scale and zero point"
+            f"it requantizes {x.dtype} to {slot.dtype} without parameters for both", "state scale and zero point"
         )
     lift = lift_of(x, slot) if x.dtype in BYTES and slot.dtype in BYTES else 0.0
     if lift:
@@ -54,8 +54,8 @@ def quantize(call: Call) -> None:
 
 @lowers("CUSTOM:NumericVerify", signature="FQ P -> P?")
 def numeric_verify(call: Call) -> None:
-    """NumericVerify: by how much quantised numbers differ from a reference. LiteRT stops where that is beyond a
-    tolerance and it is to log failures; here the difference is given all the same.
+    """NumericVerify: the differences of a quantized tensor from a reference. LiteRT stops where they are beyond a
+    tolerance and it is to log failures; here they are returned all the same.
     """
     x, reference = call.inputs()
     if x.shape != reference.shape and not call.agree(x.shape, reference.shape):
@@ -114,7 +114,7 @@ def dequantize(call: Call) -> None:
     if x.dtype == "float16":
         call.write("Cast", [x], x.shape, slot, real="float32", to="float32")
     elif x.quant is None:
-        raise GapError(f"its input of type {x.dtype} has no quantisation parameters", "state scale and zero point")
+        raise GapError(f"its input of type {x.dtype} has no quantization parameters", "state scale and zero point")
     else:
         call.write("Identity", [x], x.shape, slot)
 

@@ -38,7 +38,7 @@ def random(call: Call) -> None:
 
 @lowers("MULTINOMIAL", signature="F I -> I")
 def multinomial(call: Call) -> None:
-    """MULTINOMIAL: numbers of classes, drawn as often as unnormalised logarithms of their chances say."""
+    """MULTINOMIAL: class indices, drawn by unnormalized log-probabilities."""
     x, slot = ranked(call, call.input(0), 2), call.slot()
     (count,) = call.integers(1, "number of samples")
     if count < 0 or x.dtype != "float32" or slot.dtype not in ("int32", "int64"):

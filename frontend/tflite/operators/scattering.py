@@ -44,7 +44,7 @@ def scatter_nd(call: Call) -> None:
     vector, shape = size_vector(call, 2, "shape")
     depth = indices.shape[-1] if indices.shape else None
     if depth == 0:
-        raise GapError("its indices have no elements to say where", "index at least one axis")
+        raise GapError("its indices have no elements", "index at least one axis")
     if not isinstance(depth, int) or depth > len(shape) or updates.dtype != slot.dtype:
         raise ModelError(f"{call.origin} puts '{updates.name}' of {updates.dtype} by indices of depth {depth}")
     outer = indices.shape[:-1]

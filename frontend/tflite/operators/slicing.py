@@ -26,7 +26,7 @@ from layoutsolve.ir.graph import Dim, Shape, Size, Value
 
 
 def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Mapping[int, Dim] | None = None) -> Value:
-    """Write a Slice; ``spans`` says what it takes of each axis, ``sizes`` how many elements that is, if known."""
+    """Write a Slice; ``spans`` has the range on each axis, ``sizes`` the numbers of elements, if known."""
     known = sizes or {}
     shape = list(x.shape)
     for axis, span in spans.items():

@@ -1,4 +1,4 @@
-"""What the metadata of a TensorFlow Lite model say of it and of its ends, and the files that are packed behind it.
+"""Metadata of a TensorFlow Lite model and of its inputs and outputs, and the files that are packed behind it.
 
 They are a flatbuffer of a schema of its own (tflite-support, ``metadata_schema.fbs``) in a buffer of the model, and
 a ZIP archive behind the model's end. Nothing of them changes what a model computes: of what is damaged or too large
@@ -51,7 +51,7 @@ _LOCAL, _ENCRYPTED, _LEAST_WINDOW = 30, 1, 4096
 
 
 def facts(data: memoryview, subgraph: int, ends: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """What metadata say of a model, and of the ends of a subgraph, whose 'input' and 'output' names are given.
+    """Metadata of a model, and of the inputs and outputs of a subgraph, whose 'input' and 'output' names are given.
 
     Numbers of several channels are separated by spaces: ``tflite.input.image.mean`` is "127.5 127.5 127.5".
     """

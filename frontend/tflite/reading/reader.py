@@ -178,7 +178,7 @@ class _Reader(Reader):
         A shape of blocks may be left out: then the last axis has the blocks.
         """
         if found is None:
-            raise ModelError("the file is damaged: a tensor is quantised per block, of which nothing is said")
+            raise ModelError("the file is damaged: a tensor is quantized per block, without the size of a block")
         scales, zeros, size = (found.number(field, INT32) for field in schema.BLOCKS)
         shape = self.vector(found, schema.BLOCK_SHAPE)
         axis, kind = -1, "blockwise"

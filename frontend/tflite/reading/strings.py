@@ -17,8 +17,8 @@ _BYTES_PER_STRING = 64
 
 
 def strings(tensor: Tensor, spend: Callable[[int], object]) -> Array:
-    """The strings of a constant tensor, an array of bytes objects in its shape. What they take in memory is ``spend``
-    before they are made. Raises :class:`ModelError`.
+    """Strings of a constant tensor, an array of bytes objects in its shape. Their memory is ``spend`` before they are
+    made. Raises :class:`ModelError`.
     """
     place = f"tensor {tensor.index} '{tensor.name}'"
     raw = b"" if tensor.data is None else tensor.data.tobytes()

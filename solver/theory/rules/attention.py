@@ -1,4 +1,4 @@
-"""Attention, and what turns its heads by their places: heads are a dimension by themselves, or lie within features."""
+"""Attention and rotary embeddings: heads are a dimension by themselves, or lie within features."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def products(
 
 
 def product(kind: str, form: Placed, facts: str, biased: str = "", sizes: Mapping[str, int] | None = None) -> Way:
-    """A product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or Conv.
+    """Product of data and weights: a Gemm that transposes as in ``kind``, MatMul and Add, or Conv.
 
     ``facts`` are of the numbers that it multiplies, ``biased`` is the type of the product to which a bias is added, ''
     where there is no bias.

@@ -1,4 +1,4 @@
-"""Operators that tie regions of a graph together: what is handed over keeps its layout, whatever that is."""
+"""Operators that tie subgraphs of a graph together: what is handed over keeps its layout, whatever that is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tie(site: Site) -> Rule:
 
 @rule("Element")
 def element(site: Site) -> Rule:
-    """What a turn of a Scan is given: the axis that it goes along is a dimension by itself, anywhere."""
+    """What an iteration of a Scan is given: the axis that it goes along is a dimension by itself, anywhere."""
     axis, shape = site.attribute("axis"), site.required(0).shape
     dims, label = marked(shape, [axis], "i"), f"k{axis}"
     along = frozenset({label})
@@ -44,7 +44,7 @@ def element(site: Site) -> Rule:
 
 @rule("Stack")
 def stack(site: Site) -> Rule | None:
-    """What is collected of all turns: in front of elements in any order, which is that of the result."""
+    """What is collected of all iterations: in front of elements in any order, which is that of the result."""
     axis, inner = site.attribute("axis"), numbered(site.required(0).shape)
     turns = (("turns",),)
     orders = permutations(range(len(inner))) if len(inner) <= MOST else [tuple(range(len(inner)))]

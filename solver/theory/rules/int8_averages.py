@@ -1,5 +1,5 @@
-"""Averages of bytes in the forms that runtimes have fast kernels for: pools as depthwise convolutions by ones, means of
-all pixels of an image as pools.
+"""Int8 averages in the forms that runtimes have fast kernels for: pools as depthwise convolutions by ones, means of all
+pixels of an image as pools.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _counts_alike(site: Site) -> bool:
 
 @idiom("ReduceMean", "pixels")
 def pixels(site: Site, rule: Rule) -> Idiom | None:
-    """The mean of all pixels of an image behind a convolution as a pool. There ONNX Runtime's images of bytes lie
+    """The mean of all pixels of an image behind a convolution as a pool. There ONNX Runtime's 8-bit images lie
     channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.
     """
     data = site.required(0)

@@ -1,4 +1,4 @@
-"""Transposed convolutions of bytes as convolutions, which give the results of all phases of a stride as channels.
+"""Transposed int8 convolutions as convolutions, which give the results of all phases of a stride as channels.
 
 Runtimes have no kernel on bytes for them. With a stride of two, results at even places are windows of what is read, and
 so are those at odd places, by other weights of the kernel. A convolution has both as channels, which are then moved to

@@ -1,4 +1,4 @@
-"""Convolutions of bytes of few channels, with neighbouring pixels of a line taken as one of all their channels.
+"""Space-to-depth packing of narrow int8 convolutions: neighbouring pixels of a line as one of all their channels.
 
 Kernels on bytes read four channels of a pixel at once and give 16 results; others gather channels one by one. Of a
 channels-last image ``[N, H, W, C]`` four pixels are one of ``[N, H, W / 4, 4 C]``, which a kernel of as many pixels as
@@ -132,12 +132,12 @@ def channels_last(shape: Shape) -> Shape:
 def _zero(image: Value) -> Value:
     """What is stored where an image of bytes is padded."""
     if image.quant is None:
-        raise TypeError(f"'{image.name}' is no image of bytes")
+        raise TypeError(f"'{image.name}' is no int8 or uint8 image")
     return Value(f"{image.name}/zero", image.dtype, (), image.quant, image.quant.zero_point.reshape(()))
 
 
 def asked(shape: Shape) -> Array:
-    """A shape as Reshape is given it: 0 for a batch of unknown size, which stays."""
+    """Shape as an operand of Reshape: 0 for a dynamic batch, which stays."""
     return int64(*(0 if isinstance(dim, Size) else dim for dim in shape))
 
 
@@ -167,8 +167,8 @@ def _fits(site: Site) -> bool:
 
 
 def on_bytes(site: Site, axis: int) -> bool:
-    """Whether a convolution of bytes gives bytes, and its weights and bias are constants in steps, weights with a sign
-    and 0 as their zero. Results are along an ``axis`` of the weights.
+    """Whether an int8 convolution has int8 results, constant quantized weights and bias, and weights of int8 with zero
+    point 0. Results are along an ``axis`` of the weights.
     """
     data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
     stored = data.in_bytes and result.in_bytes
@@ -210,7 +210,7 @@ def repeated(constant: Value, count: int, data: Array | None = None) -> Value:
     """A constant whose results come first and are there for several windows, or ``data`` in its steps."""
     quant = constant.quant
     if constant.data is None or quant is None:
-        raise TypeError(f"'{constant.name}' is no quantised constant")
+        raise TypeError(f"'{constant.name}' is no quantized constant")
     found = np.tile(constant.data, count) if data is None else data
     if quant.axis is not None:
         quant = Quant(np.tile(quant.scale, count), np.tile(quant.zero_point, count), 0)

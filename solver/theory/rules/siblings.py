@@ -1,6 +1,5 @@
-"""Operators that lay out their tensors as others do: on bytes, with numbers that say what these mean, or with an
-activation behind. Most are ONNX Runtime's own (``docs/ContribOperators.md`` there): its optimiser and its quantiser
-write them. They stay what they are.
+"""Operators with the layouts of a standard one: quantized, or with a fused activation. Most are ONNX Runtime's contrib
+operators (``docs/ContribOperators.md`` there): its optimizer and its quantizer write them. They stay what they are.
 """
 
 from __future__ import annotations

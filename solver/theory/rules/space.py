@@ -1,4 +1,4 @@
-"""Windows over images whose dimensions of space are stored in another order: the kernel turns with them.
+"""Windows over images whose spatial dimensions are stored in another order: the kernel is permuted with them.
 
 A window that moves over ``[N, C, W, H]`` is that over ``[N, C, H, W]`` with its own dimensions in exchange: sizes,
 strides, gaps and padding change places, and weights are transposed.

@@ -102,7 +102,7 @@ def test_blocks_of_two_axes() -> None:
 
 
 def test_other_operators() -> None:
-    with pytest.raises(UnsupportedError, match="quantised per block"):
+    with pytest.raises(UnsupportedError, match="quantized per block"):
         read(dense("BATCH_MATMUL"))
 
 

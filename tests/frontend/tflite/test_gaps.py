@@ -79,7 +79,7 @@ def spectrum(reader: str, dtype: str) -> bytes:
         (one("STABLEHLO_RNG_BIT_GENERATOR", [((2,), "uint64")], ((4,), "uint32")), "random bits"),
         (one("STABLEHLO_SHIFT_LEFT", [((4,), "int64")] * 2, ((4,), "int64")), "moves the bits of int64"),
         (one("STABLEHLO_AND", [((4,), "float32")] * 2, ((4,), "float32")), "takes the bits of float32"),
-        (one("RELU", [((4,), "int8")], ((4,), "int8")), "no quantisation parameters"),
+        (one("RELU", [((4,), "int8")], ((4,), "int8")), "no quantization parameters"),
         (one("BITCAST", [((4,), "float32")], ((4,), "int32")), "reads the bits of float32"),
         (one("ATAN2", [((4,), "float64")] * 2, ((4,), "float64")), "angles of float64"),
         (one("MATRIX_DIAG", [((4,), "bool")], ((4, 4), "bool")), "diagonal of bool"),

@@ -109,7 +109,7 @@ def test_floats_stay_floats_unless_asked() -> None:
 
 def test_a_target_that_says_nothing_is_refused() -> None:
     layer = dense(0)
-    with pytest.raises(OptionError, match="target 'openvino-cpu' does not say which products are faster in integers"):
+    with pytest.raises(OptionError, match="target 'openvino-cpu' does not state which products are faster in integers"):
         layoutsolve.convert(layer.source, dynamic="integer", target="openvino-cpu")
     with pytest.raises(OptionError, match="unknown dynamic 'integers': use one of float, integer"):
         layoutsolve.convert(layer.source, dynamic="integers")

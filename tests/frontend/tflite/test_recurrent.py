@@ -111,7 +111,7 @@ def test_integers_without_parameters_of_the_output(given: bool) -> None:
     if given:
         read(builder.finish(y), "converted")
     else:
-        with pytest.raises(ModelError, match="has an output without quantisation parameters"):
+        with pytest.raises(ModelError, match="has an output without quantization parameters"):
             read(builder.finish(y), "refused")
 
 

@@ -62,7 +62,7 @@ def test_scales_per_channel_of_two_tensors(operator: str, where: int) -> None:
     quants = [PER_TENSOR] * 3
     layoutsolve.convert(binary(operator, (quants[0], quants[1], quants[2])))
     quants[where] = PER_CHANNEL
-    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+    with pytest.raises(UnsupportedError, match="is quantized per channel"):
         layoutsolve.convert(binary(operator, (quants[0], quants[1], quants[2])))
 
 
@@ -73,7 +73,7 @@ def test_scales_per_channel_of_activations(operator: str, where: int) -> None:
     quants = [PER_TENSOR, PER_TENSOR]
     layoutsolve.convert(unary(operator, (quants[0], quants[1])))
     quants[where] = PER_CHANNEL
-    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+    with pytest.raises(UnsupportedError, match="is quantized per channel"):
         layoutsolve.convert(unary(operator, (quants[0], quants[1])))
 
 
@@ -90,7 +90,7 @@ def test_scales_per_channel_of_what_is_compared(operator: str, where: int) -> No
         form = ((4, 2, 2, 2), "int8") if joined else ((2, 2, 2, 2), "bool")
         out = builder.tensor("out", *form, quant=PER_TENSOR if joined else None)
         builder.operator(operator, given, [out], {"axis": 0} if joined else {})
-        converts(builder.finish(out), not channels, "is quantised per channel", UnsupportedError)
+        converts(builder.finish(out), not channels, "is quantized per channel", UnsupportedError)
 
 
 @pytest.mark.parametrize("operator", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
@@ -99,7 +99,7 @@ def test_scales_per_channel_beside_weights(operator: str, where: int) -> None:
     quants = [PER_TENSOR, PER_TENSOR]
     layoutsolve.convert(convolution(operator, (quants[0], quants[1])))
     quants[where] = PER_CHANNEL
-    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+    with pytest.raises(UnsupportedError, match="is quantized per channel"):
         layoutsolve.convert(convolution(operator, (quants[0], quants[1])))
 
 
@@ -192,7 +192,7 @@ def test_constants_without_parameters_are_as_little_computed_with(operator: str,
     builder = Builder()
     x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), dtype)
     builder.operator(operator, [x], [out])
-    with pytest.raises(UnsupportedError, match="has no quantisation parameters"):
+    with pytest.raises(UnsupportedError, match="has no quantization parameters"):
         layoutsolve.convert(builder.finish(out))
 
 

@@ -170,5 +170,5 @@ def test_numbers_without_a_scale(given: Quant | None, result: Quant | None) -> N
     if all(quant is not None and quant.scale[0] for quant in (given, result)):
         read(source)
         return
-    with pytest.raises(ConversionError, match=r"put of int16 has no quantisation parameters"):
+    with pytest.raises(ConversionError, match=r"put of int16 has no quantization parameters"):
         read(source)

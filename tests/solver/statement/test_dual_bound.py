@@ -131,11 +131,11 @@ def test_what_is_no_offer() -> None:
     )
     layout = problem.operators[reader].rows[0].layouts[0]
     for offers, message in (
-        (Offers({(reader, 0): {layout: -1}}), "less than nothing"),
-        (Offers({}, {(reader, 0): {order(layout): -1}}), "less than nothing"),
+        (Offers({(reader, 0): {layout: -1}}), "negative dual value"),
+        (Offers({}, {(reader, 0): {order(layout): -1}}), "negative dual value"),
         (Offers({(len(problem.operators), 0): {layout: 1}}), "no operator"),
         (Offers({(-1, 0): {layout: 1}}), "no operator"),
-        (Offers({(reader, constant): {layout: 1}}), "nobody writes"),
+        (Offers({(reader, constant): {layout: 1}}), "no operator writes"),
         (Offers({(reader, problem.operators[reader].inputs): {layout: 1}}), "no operator"),
         (Offers({(reader, -1): {layout: 1}}), "no operator"),
     ):

@@ -1,4 +1,4 @@
-"""PosenetDecoderOp of Coral: people's poses, from what a network says of keypoints and how they hang together.
+"""PosenetDecoderOp of Coral: people's poses, from a network's heatmaps of keypoints and their displacements.
 
 The skeleton is a tree. A pose grows from one keypoint, its root, along the edges: from where a keypoint is, the network
 tells where the next one must be. On a tree the order in which keypoints are visited makes no difference, so all roots

@@ -19,7 +19,7 @@ _SPLITS = "ROW_SPLITS"
 
 @lowers("CUSTOM:RaggedTensorToTensor", "CUSTOM:FlexRaggedTensorToTensor", signature="I FZBS =1 I I* -> =1")
 def ragged_to_tensor(call: Call) -> None:
-    """RaggedTensorToTensor: each partition says where rows begin in what comes next, the last one in the values."""
+    """RaggedTensorToTensor: each partition has the row splits of the next one, the last one those of the values."""
     flex = call.operator.name.endswith("FlexRaggedTensorToTensor")
     kinds = (attributes(call) if flex else call.settings()).get("row_partition_types", ())
     values, default, depth = call.input(1), call.input(2), call.arity - 3

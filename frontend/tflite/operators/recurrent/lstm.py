@@ -1,4 +1,4 @@
-"""Long short-term memory: the operators, and what their inputs and options say.
+"""LSTM operators: their inputs and options.
 
 It is written as one operator over all steps (:mod:`~layoutsolve.frontend.tflite.operators.recurrent.lstm_sequence`) or
 step by step (:mod:`~layoutsolve.frontend.tflite.operators.recurrent.lstm_steps`).
@@ -216,13 +216,13 @@ def _bias(call: Call, x: Value, first: int, gate: int, weights: Matrix, places: 
         return integers(call, position, size, x.quant.scale * _scale(call, weights))
     norm = call.input(places.norms + gate).quant
     if norm is None:
-        raise ModelError(f"{call.origin} has a normalisation without quantisation parameters")
+        raise ModelError(f"{call.origin} has a normalisation without quantization parameters")
     return integers(call, position, size, norm.scale * 2.0**-10)
 
 
 def _scale(call: Call, weights: Matrix) -> Array:
     if weights.scale is None:
-        raise GapError("it reads integers but its weights are no int8", "quantise its weights to int8")
+        raise GapError("it reads integers but its weights are no int8", "quantize its weights to int8")
     return weights.scale.astype(np.float64)
 
 
@@ -261,20 +261,20 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     """The formats of the integer kernel with 8 bits outside and 16 bits inside."""
     between = call.operator.intermediates
     if x.dtype != "int8" or call.declared(places.first + OUTPUT) != "int8":
-        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with int16 cells")
+        raise GapError(f"it computes with {x.dtype}", "quantize it to int8 with int16 cells")
     if len(between) != 5:
         raise GapError(
-            "it is quantised for LiteRT's kernel with 8 bits inside, which is no more than an experiment",
-            "quantise it to int8 with int16 cells",
+            "it is quantized for LiteRT's kernel with 8 bits inside, which is no more than an experiment",
+            "quantize it to int8 with int16 cells",
         )
     output, cell = (call.input(places.state + offset) for offset in range(2))
     if cell.dtype != "int16" or cell.quant is None or output.quant is None:
-        raise ModelError(f"{call.origin} has states without quantisation parameters")
+        raise ModelError(f"{call.origin} has states without quantization parameters")
     stored = (x.quant, output.quant, cell.quant, quant_of(call.tensor()))
     if any(each is not None and each.axis is not None for each in stored):
-        raise GapError("its numbers or states are quantised per channel", "quantise all but weights per tensor")
+        raise GapError("its activations or states are quantized per channel", "quantize all but weights per tensor")
     if quant_of(call.tensor()) is None:
-        raise ModelError(f"{call.origin} has an output without quantisation parameters")
+        raise ModelError(f"{call.origin} has an output without quantization parameters")
     mantissa, exponent = np.frexp(cell.quant.scale[0])
     if mantissa != 0.5:
         raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
@@ -284,7 +284,7 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     tensors = call.lowering.subgraph.tensors
     hidden = quant_of(tensors[between[4]]) if between[4] != -1 else None
     if hidden is None or hidden.zero_point.dtype != np.int8:
-        raise ModelError(f"{call.origin} does not say how its hidden state is quantised")
+        raise ModelError(f"{call.origin} has no quantization parameters for its hidden state")
     normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
     sums = {gate: _fixed(15 - SUMS) for gate in range(4)}
     if normalised:
@@ -306,7 +306,7 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
 def _between(call: Call, tensor: Tensor) -> Stored:
     """How the sums of a gate are stored before they are normalised; their zero point counts for nothing."""
     if tensor.quant is None or not tensor.quant.scale[0] > 0:
-        raise ModelError(f"{call.origin} does not say how the sums of its gates are quantised")
+        raise ModelError(f"{call.origin} has no quantization parameters for the sums of its gates")
     return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
 
 
@@ -361,7 +361,7 @@ def _basic_integers(call: Call, rows: int, columns: int) -> tuple[Formats, Matri
     """The formats of the basic kernel for bytes, its weights and its bias."""
     weights, bias = call.input(2), call.lowering.subgraph.tensors[call.operator.inputs[3]]
     if weights.dtype != "uint8" or weights.data is None or weights.quant is None or weights.quant.axis is not None:
-        raise GapError("its weights are no constant of bytes with one scale", "quantise them to uint8")
+        raise GapError("its weights are no 8-bit constant with one scale", "quantize them to uint8")
     if bias.quant is None or bias.quant.scale.size != 1:
         raise ModelError(f"{call.origin} has a bias without a scale")
     step = bias.quant.scale.astype(np.float64)

@@ -46,11 +46,11 @@ def _integers(call: Call, x: Value, state: Value, units: int) -> tuple[Value, Ar
     """The state and the bias of the integer kernel. What it remembers has 16 bits, or 8 as in TensorFlow Lite Micro."""
     stored, time = call.input(2).dtype, call.input(2).quant
     if x.dtype != "int8" or call.input(1).dtype != "int8" or state.dtype not in ("int8", "int16"):
-        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with a state of int16")
+        raise GapError(f"it computes with {x.dtype}", "quantize it to int8 with a state of int16")
     if stored != state.dtype or time is None or time.axis is not None or state.quant is None:
         raise ModelError(f"{call.origin} has weights in time that are no {state.dtype} with one scale, as its state is")
     if state.dtype == "int16" and state.quant.zero_point.any():
-        raise GapError("its state of 16 bits has a zero point", "quantise the state symmetrically")
+        raise GapError("its state of 16 bits has a zero point", "quantize the state symmetrically")
     scale = state.quant.scale.astype(np.float64) * time.scale
     bias = None if call.optional(3) is None else integers(call, 3, units, scale)
     return state, bias

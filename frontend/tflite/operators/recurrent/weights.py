@@ -46,7 +46,7 @@ class Matrix:
         return self._written(call, self.data.T, label, 1)
 
     def factor(self, call: Call, label: str) -> Value:
-        """Its transpose as real numbers, for a product in every step: integers are dequantised before the first one."""
+        """Its transpose as floats, for a product in every step: integers are dequantised before the first one."""
         found = self.columns(call, label)
         if found.quant is None:
             return found
@@ -139,5 +139,5 @@ def _real(value: Value, data: Array) -> Array:
     if value.quant is not None:
         return value.quant.real(data)
     if not value.dtype.startswith("float"):
-        raise ModelError(f"'{value.name}' holds {value.dtype} without quantisation parameters, it needs real numbers")
+        raise ModelError(f"'{value.name}' holds {value.dtype} without quantization parameters, it needs float32")
     return data.astype(np.float32)

@@ -104,7 +104,7 @@ def _clamp_stored(call: Call, value: Value, bounds: tuple[float, float], slot: S
 def stored_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[int, int]:
     """The least and the greatest integer that a quantised output stores within bounds, as LiteRT counts them."""
     if slot.quant is None:
-        raise TypeError(f"'{slot.name}' is not quantised")
+        raise TypeError(f"'{slot.name}' is not quantized")
     least, greatest = limits(slot.dtype)
     found = []
     for bound in bounds:
@@ -206,9 +206,9 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
     if x.quant is None or weights.quant is None or real_dtype(bias) == "float32":
         return call.reshaped(bias, (channels,), "bias")
     if bias.data is None:
-        raise GapError("its quantised bias is computed at run time", "make the bias constant")
+        raise GapError("its quantized bias is computed at run time", "make the bias constant")
     if weights.quant.block:
-        raise GapError("its quantised bias is added to weights quantised per block", "use a bias of float32")
+        raise GapError("its quantized bias is added to weights quantized per block", "use a bias of float32")
     scale = (x.quant.scale[:1] * weights.quant.scale).astype(np.float32)
     data = bias.data.reshape(-1)
     if data.size != channels or scale.size not in (1, data.size):
@@ -262,7 +262,7 @@ def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
 
 
 def counted(call: Call, count: Dim, dtype: str, label: str) -> Value:
-    """The vector of the numbers from 0 on, as many as ``count`` says; many of them are counted at run time."""
+    """Vector of the integers from 0 to below ``count``; a long one is computed at run time."""
     if isinstance(count, int) and count <= _COUNTED:
         return call.constant(np.arange(count), label, dtype)
     end = call.sizes((count,), "count") if isinstance(count, Size) else call.vector([count], "count")
@@ -288,7 +288,7 @@ def lift_of(x: Value, slot: Slot) -> float:
 
 
 def raised(call: Call, value: Value, amount: float, slot: Slot | None = None) -> Value:
-    """A real number more than a value, which is the value itself where that is nothing."""
+    """A float more than a value, which is the value itself where that is nothing."""
     if not amount:
         return value
     given = [value, call.constant(amount, "lift", "float32")]
@@ -298,12 +298,12 @@ def raised(call: Call, value: Value, amount: float, slot: Slot | None = None) ->
 def rounded_away(call: Call, slot: Slot) -> Slot:
     """A slot for what is to be stored as an output of 8 bits is, but for halves, which are rounded away from zero."""
     if slot.quant is None:
-        raise ValueError(f"'{slot.name}' is not quantised")
+        raise ValueError(f"'{slot.name}' is not quantized")
     return call.temporary("rounded_away", slot.dtype, away(slot.quant))
 
 
 def as_steps(call: Call, value: Value) -> Value:
-    """A quantised value as real numbers that are what it stores."""
+    """A quantised value as floats that are what it stores."""
     slot = call.temporary("steps", value.dtype, steps(value.dtype))
     return call.write("Identity", [value], value.shape, slot, storage=True)
 
@@ -336,7 +336,7 @@ def store(call: Call, numbers: Value, slot: Slot) -> Value:
 def finish_int(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
-    """Write a node that gives int64 in ONNX and whatever the output says in TFLite."""
+    """Write a node with an int64 output in ONNX, cast to the type of the TFLite output."""
     if slot.dtype == "int64":
         return call.write(op, inputs, shape, slot, real="int64", **attributes)
     wide = call.write(op, inputs, shape, call.temporary("int64", "int64"), real="int64", **attributes)

@@ -1,4 +1,4 @@
-"""Products of floats by weights of bytes in integers, with the floats rounded at run time as LiteRT's kernels do it.
+"""Products of floats by 8-bit weights in integers, with the floats rounded at run time as LiteRT's kernels do it.
 
 They round each row in steps of its own: symmetric ones of the row's largest number by 127, or 255 of them from its
 least number to its largest (``asymmetric_quantize_inputs``), zero among them. (PortableSymmetricQuantizeFloats,
@@ -56,7 +56,7 @@ def _is_shared(call: Call, x: Value) -> bool:
 def write_product(call: Call, x: Value, weights: Value, bias: Value | None, slot: Slot) -> Value:
     """Write ``[rows, k] x [m, k] + [m]`` and the fused activation."""
     if weights.data is None or weights.quant is None:
-        raise TypeError(f"'{weights.name}' holds no quantised weights")
+        raise TypeError(f"'{weights.name}' holds no quantized weights")
     scale = weights.quant.scale.astype(np.float32)
     shape: Shape = (x.shape[0], weights.shape[0])
     write = _shared if _is_shared(call, x) else _asymmetric if _is_asymmetric(call) else _symmetric

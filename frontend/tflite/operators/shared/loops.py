@@ -1,4 +1,4 @@
-"""Loops that count their turns, and the lists that they fill, one element after the other.
+"""Loops that count their iterations, and the lists that they fill, one element after the other.
 
 Converters of recurrent networks carry a list of all that the steps give through a loop, and put it together anew in
 each turn: what is before the element, the element, what is behind it. ONNX's Loop collects elements without that, where
@@ -53,7 +53,7 @@ class _Line:
 
 
 class Turns:
-    """The turns of a loop whose body is written: there is a first one, and ``again`` says whether another follows.
+    """Iterations of a loop whose body is written: there is a first one, and ``again`` is whether another follows.
 
     ``carried`` has by what is carried, as a turn is given it, what it is before the loop and at the end of a turn.
     ``count`` is how many turns there are, None where that is not known.
@@ -77,8 +77,8 @@ class Turns:
         self._lines.clear()  # more of them are known now
 
     def element(self, now: str) -> Value | None:
-        """What is filled into a list as its next element, [1, ...], where each turn does that and nothing else to it,
-        until the list is full.
+        """What is filled into a list as its next element, [1, ...], where each iteration does that and nothing else to
+        it, until the list is full.
         """
         initial, following = self.carried[now]
         node = self._made.get(following.name)

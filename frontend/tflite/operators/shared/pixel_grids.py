@@ -58,7 +58,7 @@ class Field:
         self.ends = call.constant([1, 0], "ends", "float32")
 
     def at(self, call: Call, places: Value, channels: Value) -> Value:
-        """The numbers at ``places`` [n, m, 2] of ``channels``, which are real numbers [n, m, k, 1] or like that: [n, m,
+        """The numbers at ``places`` [n, m, 2] of ``channels``, which are floats [n, m, k, 1] or like that: [n, m,
         k], interpolated between the four cells around each place.
         """
         n, m, _ = places.shape

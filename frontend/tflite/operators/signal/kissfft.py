@@ -49,7 +49,7 @@ class KissFft:
 
     @cached_property
     def super_twiddles(self) -> Array:
-        """What the transform of real numbers multiplies by, for each frequency from 1 up to half of ``length``."""
+        """What the transform of floats multiplies by, for each frequency from 1 up to half of ``length``."""
         steps = range(1, self.length // 2 + 1)
         return np.array([self.angle(-pi * (each / self.length + 0.5)) for each in steps])
 

@@ -78,7 +78,7 @@ def unquantised(call: Call) -> None:
     """Refuse quantised tensors, for which LiteRT has no kernel."""
     results = [call.slot(position).quant for position in range(len(call.operator.outputs))]
     if any(quant is not None for quant in (*(value.quant for value in call.inputs()), *results)):
-        raise GapError("it computes on quantised tensors", PLAIN)
+        raise GapError("it computes on quantized tensors", PLAIN)
 
 
 @lowers("STABLEHLO_ABS", "STABLEHLO_NEGATE", signature="FZ -> =")
@@ -229,7 +229,7 @@ def reshape(call: Call) -> None:
 
 
 def declared(call: Call) -> tuple[int, ...]:
-    """The shape that the file states for the output, where the operator itself does not say it."""
+    """Shape that the file states for the output, where the operator itself does not determine it."""
     tensor = call.tensor()
     if -1 in tensor.signature or call.draft.dynamic:
         raise GapError("its shape is dynamic", "convert the model with static input shapes")
@@ -274,7 +274,7 @@ def concatenate(call: Call) -> None:
 
 @lowers("STABLEHLO_BROADCAST_IN_DIM", signature="FZB -> =")
 def broadcast_in_dim(call: Call) -> None:
-    """Axes put where they are said to go, and everything repeated to the shape of the output."""
+    """Axes put at given places, and everything broadcast to the shape of the output."""
     unquantised(call)
     x, places, shape = call.input(0), tuple(call.option("broadcast_dimensions", ())), declared(call)
     wrong = len(places) != len(x.shape) or len(set(places)) != len(places)
@@ -319,7 +319,7 @@ def _scalars(call: Call, first: int, rank: int) -> Value:
 
 @lowers("STABLEHLO_DYNAMIC_SLICE", signature="FZB I* -> =")
 def dynamic_slice(call: Call) -> None:
-    """A slice of known size from where scalars say; it begins where it still fits in."""
+    """Slice of static size from computed indices, clamped into the tensor."""
     unquantised(call)
     x, counts = call.input(0), tuple(call.option("slice_sizes", ()))
     sizes = static(call, x.shape, "shape")
@@ -337,7 +337,7 @@ def dynamic_slice(call: Call) -> None:
 
 @lowers("STABLEHLO_DYNAMIC_UPDATE_SLICE", signature="FZB = I* -> =")
 def dynamic_update_slice(call: Call) -> None:
-    """A tensor of which a part is replaced, from where scalars say."""
+    """Replace a part of a tensor, from computed indices."""
     unquantised(call)
     x = call.input(0)
     if not x.shape:
@@ -448,7 +448,7 @@ def convolution(call: Call) -> None:
         tuple(call.option(key, ())) or (1,) * count for key in ("window_strides", "rhs_dilation", "lhs_dilation")
     )
     if any(call.option("window_reversal", ())) or call.option("batch_group_count") not in (0, 1) or set(base) != {1}:
-        raise GapError("it dilates its input, turns its window round or groups its batch", PLAIN)
+        raise GapError("it dilates its input, reverses its window or groups its batch", PLAIN)
     pads = tuple(call.option("padding", ())) or (0,) * 2 * count
     if not len(strides) == len(dilations) == count or len(pads) != 2 * count:
         raise ModelError(f"{call.origin} has strides, dilations or paddings that do not fit {count} axes")

@@ -177,7 +177,7 @@ def _front(call: Call, x: Value, axes: Sequence[int], label: str) -> Value:
 
 @lowers("STABLEHLO_GATHER", signature="FZB I -> =")
 def gather(call: Call) -> None:
-    """Parts of a tensor from where index vectors say; each begins where it still fits in."""
+    """Gather slices of a tensor at index vectors, clamped into the tensor."""
     x, slot = as_stored(call, call.input(0)), call.slot()
     sizes, collapsed, offsets, mapped = (
         tuple(call.option(key, ())) for key in ("slice_sizes", "collapsed_slice_dims", "offset_dims", "start_index_map")
@@ -239,7 +239,9 @@ def _parts(call: Call, x: Value, vectors: Value, window: Window) -> Value:
 
 @lowers("STABLEHLO_SCATTER", signature="FZB I = -> =")
 def scatter(call: Call) -> None:
-    """Parts put into a tensor, or combined with what is there, where index vectors say. What lies outside is lost."""
+    """Scatter slices into a tensor at index vectors, or combine them with its elements. Those out of bounds are
+    lost.
+    """
     x, updates, slot = as_stored(call, call.input(0)), as_stored(call, call.input(2)), call.slot()
     inserted, inner, mapped = (
         tuple(call.option(key, ()))
@@ -272,7 +274,7 @@ def scatter(call: Call) -> None:
     sent = updates if turned == tuple(range(len(put))) else call.transposed(updates, turned, "turned")
     sent = call.reshaped(sent, (*outer, *window.along, *rest), "updates")
     if not window.axes:
-        raise GapError("its indices say nothing", "put the update in place in the source model")
+        raise GapError("its indices have no elements", "put the update in place in the source model")
     front = _front(call, x, window.axes, "front")
     indices = _spread(call, _columns(call, vectors, window), window)
     result = _put(call, front, indices, sent, [shape[axis] for axis in window.axes], _REDUCTIONS[op])
