@@ -14,12 +14,12 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit import views
+from layoutsolve.emit.concats import joined
 from layoutsolve.emit.constants import Constants
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.ir.names import Names, short
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.concat_steps import joined
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, stored_shape

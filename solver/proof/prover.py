@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from layoutsolve.solver.proof.dual_bound import Offers, Open, Place
 from layoutsolve.solver.proof.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
-from layoutsolve.solver.statement.dual_bound import Offers, Open, Place
 from layoutsolve.solver.theory.layout import Layout
 
 UNITS = (1, 2, 12, 5040, 12252240 << 20)

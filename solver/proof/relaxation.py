@@ -1,4 +1,4 @@
-"""LP relaxation of a layout problem, whose dual values are those of :mod:`layoutsolve.solver.statement.dual_bound`.
+"""LP relaxation of a layout problem, whose dual values are those of :mod:`layoutsolve.solver.proof.dual_bound`.
 
 There is a share for each row of an operator, and all of an operator's are 1 together. Where a variable is read in an
 order that it is not written in, a Transpose is made: each order has a share for every group of layouts from which such
@@ -17,8 +17,8 @@ from functools import cache
 from math import inf
 from typing import TypeVar
 
+from layoutsolve.solver.proof.dual_bound import Offers, Open, Place
 from layoutsolve.solver.search.glop import Linear, Optimum
-from layoutsolve.solver.statement.dual_bound import Offers, Open, Place
 from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from layoutsolve.solver.proof.dual_bound import Offers, Place
 from layoutsolve.solver.proof.tree import Branch, Step, Tree
-from layoutsolve.solver.statement.dual_bound import Offers, Place
 from layoutsolve.solver.theory.layout import Layout, Order
 from layoutsolve.solver.theory.row import Arrangement, Slot
 

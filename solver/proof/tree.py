@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
-from layoutsolve.solver.statement.dual_bound import Offers, Open, prices, weighted
+from layoutsolve.solver.proof.dual_bound import Offers, Open, prices, weighted
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout

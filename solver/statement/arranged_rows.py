@@ -42,9 +42,6 @@ class Arrangements:
         self.full: dict[Arrangement, None] = {}
         self.partial: dict[Arrangement, dict[Slot, None]] = {}
 
-    def source(self) -> Iterator[Row]:
-        yield from self.rows(self.logical)
-
     def start(self) -> Iterator[Row]:
         """Source order; where the labels with a price are better first or last, with them there."""
         for found in [*self._cheaper(self.logical)] or [self.logical]:

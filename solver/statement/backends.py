@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
@@ -264,7 +265,7 @@ class _Marking:
         outputs = (*node.outputs, *(marker for marker, _ in written))
         return replace(node, inputs=inputs, outputs=outputs, attributes={**node.attributes, MARKS: marks})
 
-    def _markers(self) -> dict[str, tuple[tuple[str, str], ...]]:
+    def _markers(self) -> Mapping[str, Sequence[tuple[str, str]]]:
         """By tensor its markers, each with its backend: as many as a crossing costs, of each backend in which it may be
         written or read.
         """
@@ -272,20 +273,14 @@ class _Marking:
         near = {name: {*self._sources(name)} for name in (*dict(read), *self.ends)}
         for name, backends in read:
             near[name].update(backends)
-        return {
-            name: tuple(
-                (self._marker(name, backend), backend)
-                for backend, count in self.crossings.items()
-                if backend in backends
-                for _ in range(count)
-            )
-            for name, backends in near.items()
-        }
-
-    def _marker(self, name: str, backend: str) -> str:
-        marker = self.taken.derived(name, f"in {backend}")
-        self.values[marker] = Value(marker, NOTHING, SHAPE)
-        return marker
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in near}
+        for name, among in near.items():
+            for backend in chain.from_iterable([each] * count for each, count in self.crossings.items()):
+                if backend in among:
+                    marker = self.taken.derived(name, f"in {backend}")
+                    self.values[marker] = Value(marker, NOTHING, SHAPE)
+                    found[name].append((marker, backend))
+        return found
 
     def _home(self, name: str) -> int | None:
         """The operator that writes the markers of a tensor; None where it is in no backend with a name."""

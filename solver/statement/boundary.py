@@ -54,10 +54,6 @@ class Boundary:
     outputs: Ends = "keep"
     layouts: Mapping[str, Pair] = field(default_factory=dict)
 
-    def check(self, graph: Graph) -> None:
-        """Raise :class:`LayoutError` where a choice or an explicit layout does not fit the graph."""
-        self.fixed(graph)
-
     def fixed(self, graph: Graph) -> Fixed:
         """What is asked of a graph. Raises :class:`LayoutError` where that does not fit it or contradicts itself."""
         explicit = self._explicit(graph)
@@ -118,19 +114,20 @@ def _ends(graph: Graph, names: Collection[str], ends: Ends, explicit: Mapping[st
         own, (given, choice) = name in choices, choices.get(name, (name, general))
         asked = _asked(graph, name, given, choice, own) if own or name not in explicit else explicit[name]
         if explicit.get(name, asked) != asked:
-            raise LayoutError(f"{kind} '{given}' is chosen as {_said(choice)} and given another layout: give it one")
+            said = choice if isinstance(choice, str) else ":".join(choice)
+            raise LayoutError(f"{kind} '{given}' is chosen as '{said}' and given another layout: give it one")
         found[name] = asked
     return found
 
 
 def _by_name(graph: Graph, names: Collection[str], ends: Ends, kind: str) -> tuple[str, dict[str, tuple[str, Choice]]]:
     """The choice for all, and the others by the tensor's name in the graph, together with the name that was given."""
-    given_choices: Mapping[str, Choice] = {OTHERS: ends} if isinstance(ends, str) else ends
-    general = given_choices.get(OTHERS, "keep")
+    said: Mapping[str, Choice] = {OTHERS: ends} if isinstance(ends, str) else ends
+    general = said.get(OTHERS, "keep")
     if not isinstance(general, str):
         raise LayoutError(f"a pair of orders fits one tensor: name the {kind} instead of '{OTHERS}'")
     choices: dict[str, tuple[str, Choice]] = {}
-    for given, choice in given_choices.items():
+    for given, choice in said.items():
         if given != OTHERS:
             name = _end_named(graph, names, given, kind)
             if choices.setdefault(name, (given, choice))[1] != choice:
@@ -176,10 +173,6 @@ def chosen(graph: Graph, rank: int, choice: str) -> Permutation | None:
     if choice == ("nhwc" if graph.imports else "nchw") and 3 <= rank <= 5:
         return (0, *range(2, rank), 1) if graph.imports else (0, rank - 1, *range(1, rank - 1))
     return tuple(range(rank))
-
-
-def _said(choice: Choice) -> str:
-    return f"'{choice}'" if isinstance(choice, str) else f"'{':'.join(choice)}'"
 
 
 def _agree(graph: Graph, inputs: _Asked, outputs: _Asked, explicit: Mapping[str, Permutation]) -> None:

@@ -49,10 +49,10 @@ class Candidates:
         self.moving = [
             [port for port, each in enumerate(entry.ports) if not bare.variables[each].constant] for entry in entries
         ]
-        wanted = zip(kept or (), self.moving, strict=False)
-        self.wanted = [{_orders(row, ports) for row in rows} for rows, ports in wanted]
+        self.wanted: list[set[tuple[Order, ...]]] = []
         self.wanted_orders: list[dict[Order, None]] = [{} for _ in bare.variables]
         for entry, ports, rows in zip(entries, self.moving, kept or (), strict=False):
+            self.wanted.append({_orders(row, ports) for row in rows})
             for port in ports:
                 self.wanted_orders[entry.ports[port]].update((order(row.layouts[port]), None) for row in rows)
         self.charged: frozenset[int] | None = None
@@ -78,8 +78,9 @@ class Candidates:
             return None
         key, orders = (limit, relation.key), self.orders  # what is made must not refer back to this: a cycle stays
         if key not in self.memos:
-            most = AT_ONCE if self.kept is None and not orders else ROWS
-            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, most), limit)
+            exact = self.kept is not None
+            most = ROWS if exact or orders else AT_ONCE
+            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, exact, most), limit)
         return self.memos[key].copy(limit)
 
     def problem(self, enough: int | None = None) -> LayoutProblem:
@@ -90,7 +91,7 @@ class Candidates:
         for number, entry in enumerate(self.entries):
             found = self.alternatives[number]
             self._found(number, self._coarse(entry.fixed))
-            self._found(number, () if found is None else found.start())
+            self._found(number, () if found is None else found.ask(Alternatives.start))
         for variable, each in enumerate(self.bare.variables):
             for logical in each.readings.values():
                 self._rearranged(variable, logical)
@@ -124,7 +125,7 @@ class Candidates:
             entry, found, rows = self.entries[number], self.alternatives[number], self.rows[number]
             if found is not None:
                 ended = found.copy(self.limit)
-                rows = rows + self._keeping(number, ended.source())
+                rows = rows + self._keeping(number, ended.ask(Alternatives.source))
                 self.capped |= ended.capped
             if not rows and self.kept is None:
                 refused = f"target '{self.bare.target.name}' refuses every row of {entry.op} of {entry.title}"
@@ -135,22 +136,23 @@ class Candidates:
 
     def _coarse(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Rows as they are told apart: by orders alone, or by groupings too."""
-        if not self.orders:
-            return rows
-        return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows]
+        return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows] if self.orders else rows
 
     def _reach(self, kept: Orders) -> None:
-        """Suggest orders to be kept to operators that no layout leads to them, or that were not found in time."""
+        """Suggest orders to be kept to operators that no layout leads to them at no loss, or that were not found in
+        time. Where every row loses, groupings of them may save Reshapes.
+        """
         sure = unlimited()
         for number, rows in enumerate(kept):
-            if self.rows[number]:
+            losses = ((row.price.hidden, row.price.transposes, row.price.nanoseconds) for row in self.rows[number])
+            if not all(map(any, losses)):
                 continue
             found = self._alternatives(number, sure) if self.capped else self.alternatives[number]
             for row in rows:
                 for port in self.moving[number]:
                     for suggested in dict.fromkeys((finest(row.layouts[port]), row.layouts[port])):
                         self._found(number, self._pushed(number, port, suggested, found))
-                self._found(number, () if found is None else found.rest())
+                self._found(number, () if found is None else found.ask(Alternatives.rest))
             self._exhaust()
 
     def _exhaust(self) -> None:
@@ -180,7 +182,7 @@ class Candidates:
     def _pushed(self, number: int, port: int, layout: Layout, found: Memoised | None) -> Sequence[Row]:
         if found is None:
             return self._coarse(self.entries[number].following(port, layout))
-        return found.push(port, layout)
+        return found.ask(Alternatives.push, port, layout)
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
@@ -197,9 +199,8 @@ class Candidates:
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
-        if self.kept is None:
-            return list(rows)
-        return [row for row in rows if _orders(row, self.moving[number]) in self.wanted[number]]
+        kept, moving = self.kept, self.moving[number]
+        return [row for row in rows if kept is None or _orders(row, moving) in self.wanted[number]]
 
     def _suggest(self, variable: int, layout: Layout) -> bool:
         """Have a layout pushed, unless it was, with what a Transpose makes of it; whether it is."""

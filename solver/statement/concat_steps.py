@@ -6,16 +6,15 @@ first, they need one Transpose together.
 
 Steps are free choices that a graph is given before its layout problem is stated (:func:`in_steps`). Of solutions that
 cost the same the one with the fewest steps is taken (:mod:`layoutsolve.solver.search.concat_step_ties`), and a step
-that nothing is moved after is put together again with the concatenation that it belongs to (:func:`joined`). An
-assignment is one of the graph in steps.
+that nothing is moved after is written together with the concatenation that it belongs to
+(:mod:`layoutsolve.emit.concats`). An assignment is one of the graph in steps.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from layoutsolve.ir.graph import Dim, Graph, Node, Value, product
 from layoutsolve.ir.names import Names
@@ -31,7 +30,7 @@ def in_steps(graph: Graph) -> Graph:
     wide = {
         number
         for number, node in enumerate(graph.nodes)
-        if node.op == "Concat" and not node.domain and len(node.inputs) >= FEWEST and _is_known(graph, node)
+        if node.op == "Concat" and not node.domain and len(node.inputs) >= FEWEST and is_known(graph, node)
     }
     if not wide:
         return graph
@@ -42,7 +41,7 @@ def in_steps(graph: Graph) -> Graph:
     return replace(graph, values=values, nodes=tuple(nodes)) if len(nodes) > len(graph.nodes) else graph
 
 
-def _is_known(graph: Graph, node: Node) -> bool:
+def is_known(graph: Graph, node: Node) -> bool:
     """Whether a concatenation is one of values of which the rank is known, and the same."""
     values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
     return all(each.foreign is None and len(each.shape) == len(values[0].shape) for each in values)
@@ -124,36 +123,3 @@ def _common(one: frozenset[Dim] | None, other: frozenset[Dim] | None) -> frozens
     if one is None or other is None:
         return other if one is None else one
     return one & other
-
-
-def joined(graph: Graph, kept: Collection[str]) -> Graph:
-    """The graph with every Concat left out that only another one along the same axis reads, which reads its operands
-    instead; ``kept`` are names of tensors that have to stay.
-    """
-    reads = graph.reads + Counter([*graph.outputs, *kept])
-    single, gone, nodes = dict[str, Node](), set[str](), list[Node]()
-    for node in graph.nodes:
-        if node.op == "Concat" and not node.domain:
-            parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
-            operands = (single[name].inputs if name in parts else (name,) for name in node.inputs)
-            whole = replace(node, inputs=tuple(chain.from_iterable(operands))) if parts else node
-            gone |= parts
-            if reads[node.outputs[0]] == 1:
-                single[node.outputs[0]] = whole
-            nodes.append(whole)
-        else:
-            nodes.append(node)
-    if not gone:
-        return graph
-    values = {name: value for name, value in graph.values.items() if name not in gone}
-    return replace(graph, values=values, nodes=tuple(node for node in nodes if gone.isdisjoint(node.outputs)))
-
-
-def _continues(graph: Graph, first: Node, node: Node) -> bool:
-    """Whether a Concat does what another one began, on values that mean the same."""
-    if not (_is_known(graph, first) and _is_known(graph, node)):
-        return False
-    step, whole = (graph.values[each.outputs[0]] for each in (first, node))
-    axes = {each.attributes["axis"] % len(whole.shape) for each in (first, node)}
-    same = step.quant.matches(whole.quant) if step.quant else whole.quant is None
-    return len(axes) == 1 and same and first.storage == node.storage and first.region is node.region

@@ -7,7 +7,7 @@ that share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations, islice
 from math import prod
 
 from layoutsolve.ir.graph import static_elements
@@ -64,16 +64,12 @@ def _alike(problem: LayoutProblem, rows: Sequence[int], variable: int) -> dict[S
 def _fewest(choices: Sequence[dict[Stored, int]], kept: set[Stored]) -> set[Stored]:
     """The smallest set of ways, with those kept, that has one for every reader; the first one among equals."""
     ways = [way for way in dict.fromkeys(way for choice in choices for way in choice) if way not in kept]
-    tried = 0
-    for count in range(len(ways)):
-        for added in combinations(ways, count):
-            found = kept.union(added)
-            if all(not found.isdisjoint(choice) for choice in choices):
-                return found
-            tried += 1
-            if tried > TRIED:
-                return kept.union(next(iter(choice)) for choice in choices)
-    return kept.union(ways)
+    sets = chain.from_iterable(combinations(ways, count) for count in range(len(ways)))
+    for added in islice(sets, TRIED):
+        found = kept.union(added)
+        if all(not found.isdisjoint(choice) for choice in choices):
+            return found
+    return kept.union(next(iter(choice)) for choice in choices)
 
 
 def _ways(problem: LayoutProblem, rows: Sequence[int], shared: Constant) -> set[Stored]:

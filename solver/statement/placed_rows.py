@@ -37,11 +37,11 @@ class Placements:
     have.
     """
 
-    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
+    def __init__(self, relation: Relation, number: int, limit: Limit, exact: bool) -> None:
         form = relation.forms[number]
         assert isinstance(form, Placed)
         self.ports = ports = relation.own.get(number, relation.ports)
-        self.form, self.number, self.limit = form, number, limit
+        self.form, self.number, self.limit, self.exact = form, number, limit, exact
         self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
         self.waiting: dict[Choice, None] = {}
         self.last: list[Choice] = []
@@ -55,6 +55,7 @@ class Placements:
         free = {label for label in form.free if labels[label] == 1}  # others lie elsewhere in their own sequence
         self.counts = {key: len(self.logical(key)) for key in keys if free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
+        self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
         self.places: list[dict[Layout, list[Choice]]] = [{} for _ in ports]
         self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
         at = {key: place for place, key in enumerate(keys, 1)}
@@ -80,7 +81,7 @@ class Placements:
         return list(rows.values())
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
-        """The rows that this layout makes useful: those that have its order at the port. Others wait. A turned
+        """The rows that this layout makes useful: those that have it, or its order, at the port. Others wait. A turned
         form demands its own sequence where a layout shows how it is turned.
 
         What is new in it is combined with all that is known of the rest.
@@ -88,7 +89,7 @@ class Placements:
         readings = tuple(readings)
         self.last.clear()
         self._learn_from(port, readings)
-        found = [choice for choice in self.places[port].pop(finest(layout), []) if choice in self.waiting]
+        found = [choice for choice in self.places[port].pop(self._key(layout), []) if choice in self.waiting]
         if self.turned and self.source in self.waiting and any(self._turns(port, each) for each in readings):
             found.append(self.source)
         return self._taken(found)
@@ -130,7 +131,7 @@ class Placements:
         """Let the row of a choice wait until one of its layouts is suggested."""
         self.waiting[choice] = None
         for layout, places in zip(self.row(choice).layouts, self.places, strict=True):
-            places.setdefault(finest(layout), []).append(choice)
+            places.setdefault(self._key(layout), []).append(choice)
 
     def _filled(self, port: int, choice: Choice) -> Layout:
         """The layout that a port has in a choice, which is the same for all that say the same of what it has."""
@@ -150,6 +151,10 @@ class Placements:
         layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
         return Row(layouts, self.number, choice[0].prefix, self.form.price)
 
+    def _key(self, layout: Layout) -> Layout:
+        """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
+        return layout if self.exact else finest(layout)
+
     def logical(self, key: Key) -> tuple[Slot, ...]:
         """The factors of some labels in their own sequence."""
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
@@ -158,6 +163,8 @@ class Placements:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it; None for what it does not.
         """
+        if not self.learns:
+            return ()
         sequence = [slot for group in reading for slot in group]
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
         learned: list[Any] = [self._frame(port, reading) if whole else None]
@@ -205,4 +212,4 @@ class Placements:
 
 def _agrees(choice: Choice, learned: Choice) -> bool:
     """Whether a choice is as a reading says."""
-    return all(said is None or said == part for said, part in zip(learned, choice, strict=True))
+    return all(said is None or said == part for said, part in zip(learned, choice, strict=False))

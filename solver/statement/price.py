@@ -64,7 +64,7 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
     writer = problem.writers[variable]
     if writer is None:
         return FREE
-    wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    wanted = {problem.operators[number].rows[rows[number]].layouts[port] for number, port in problem.readers[variable]}
     return price_of_moves(problem, variable, chosen(problem, rows, writer[0]).layouts[writer[1]], wanted)
 
 

@@ -134,17 +134,15 @@ class LayoutProblem:
         """What moving a variable to a layout costs from those of other orders that it may be written in, which are few
         prices.
         """
-        known, key = self._moves, (variable, target)
-        if key not in known:
-            found: dict[Price, list[Layout]] = {}
+        if (found := self._moves.get((variable, target))) is None:
+            found = self._moves[variable, target] = {}
             for atoms, sources in self.written[variable].items():
                 for source in sources if atoms != order(target) else ():
                     found.setdefault(self.move_price(variable, source, target), []).append(source)
-            known[key] = found
-        return known[key]
+        return found
 
     @cached_property
-    def _moves(self) -> dict[tuple[int, Layout], Mapping[Price, Sequence[Layout]]]:
+    def _moves(self) -> dict[tuple[int, Layout], dict[Price, list[Layout]]]:
         """Those that were asked for."""
         return {}
 
@@ -204,7 +202,7 @@ class LayoutProblem:
         """Whether all moves of a variable between different orders cost the same, so that none pays to make in two."""
         if self.charged is not None and not self.charged:
             return not self.target.least_lost
-        return not self.timed and not self.target.levels
+        return not self.timed and not any(self.target.lost)
 
     def loses(self, variable: int, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""

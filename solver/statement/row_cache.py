@@ -8,11 +8,13 @@ from dataclasses import field
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.row_enumeration import Alternatives
-from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
 
-Request = tuple[object, ...]
-"""The name of a method of :class:`Alternatives`, and its arguments."""
+Method = Callable[..., list[Row]]
+"""A method of :class:`Alternatives` that leads to rows."""
+
+Request = tuple[Method, tuple[object, ...]]
+"""A method and its arguments."""
 
 
 @dataclass(slots=True)
@@ -29,8 +31,8 @@ class _State:
 
 
 class Memoised:
-    """The rows of one operator, which answers as :class:`Alternatives` do. What was asked before of any that is alike,
-    one a :meth:`copy` of another, is looked up in a tree of requests. New rows spend from a ``limit``.
+    """The rows of one operator. What was asked before of any that is alike, one a :meth:`copy` of another, is looked up
+    in a tree of requests. New rows spend from a ``limit``.
     """
 
     def __init__(
@@ -47,38 +49,21 @@ class Memoised:
         """Whether rows were left out because there were too many."""
         return self._state.capped
 
-    def start(self) -> Sequence[Row]:
-        return self._ask("start")
-
-    def push(self, port: int, layout: Layout) -> Sequence[Row]:
-        return self._ask("push", port, layout)
-
-    def rest(self) -> Sequence[Row]:
-        return self._ask("rest")
-
-    def source(self) -> Sequence[Row]:
-        return self._ask("source")
-
-    def _ask(self, *request: object) -> Sequence[Row]:
-        state = self._state
+    def ask(self, method: Method, *given: object) -> Sequence[Row]:
+        """The rows that a method leads to after all that was asked before."""
+        state, request = self._state, (method, given)
         if request not in state.steps:
             alternatives = state.alternatives or self._replayed()
             state.alternatives = None
             alternatives.spend_from(self._limit)
-            rows = _answer(alternatives, request)
-            state.steps[request] = _State(alternatives, alternatives.capped), tuple(rows)
+            rows = tuple(method(alternatives, *given))
+            state.steps[request] = _State(alternatives, alternatives.capped), rows
         self._state, known = state.steps[request]
         self._asked.append(request)
         return known
 
     def _replayed(self) -> Alternatives:
         alternatives = self._make()
-        for request in self._asked:
-            _answer(alternatives, request)
+        for method, given in self._asked:
+            method(alternatives, *given)
         return alternatives
-
-
-def _answer(alternatives: Alternatives, request: Request) -> list[Row]:
-    name, *given = request
-    rows: list[Row] = getattr(alternatives, str(name))(*given)
-    return rows

@@ -24,22 +24,32 @@ AT_ONCE = 256
 class Alternatives:
     """Enumerates the rows of one operator: each layout that is suggested at a port is pushed through all its forms.
 
-    Rows of the same ``orders`` are one candidate where these alone are chosen. The ``limit`` cuts rows off when it is
+    Rows of the same ``orders`` are one candidate where these alone are chosen. With ``exact`` a fixed form is offered
+    where its very layout is suggested; else, or where another form may have the same orders at another price, where its
+    order is. The ``limit`` cuts rows off when it is
     over, and they are ``most`` at most.
     """
 
-    def __init__(self, relation: Relation, limit: Limit, orders: bool = False, most: int = ROWS) -> None:
+    def __init__(
+        self, relation: Relation, limit: Limit, orders: bool = False, exact: bool = False, most: int = ROWS
+    ) -> None:
         self.relation, self.ports, self.weigh, self.limit = relation, relation.ports, relation.weigh, limit
         self.orders, self._most, self.capped = orders, most, False
         self._free: set[tuple[Layout, ...]] = set()
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
         self._paid: dict[tuple[int, Layout], Price] = {}
-        self._within = [cache(partial(_within, [*map(frozenset, port.logical)])) for port in self.ports]
+        exact = exact and not (self.weigh and any(isinstance(form, Arranged) for form in relation.forms))
         self.makers = [
-            (Arrangements if isinstance(form, Arranged) else Placements)(relation, number, limit)
+            Arrangements(relation, number, limit)
+            if isinstance(form, Arranged)
+            else Placements(relation, number, limit, exact)
             for number, form in enumerate(relation.forms)
         ]
-        source = [row.layouts for maker in self.makers if isinstance(maker, Arrangements) for row in maker.source()]
+        self.arranged = [maker for maker in self.makers if isinstance(maker, Arrangements)]
+        self.placed = [maker for maker in self.makers if isinstance(maker, Placements)]
+        estimated = self.ports if orders and self.placed else ()
+        self._within = [cache(partial(_within, [*map(frozenset, port.logical)])) for port in estimated]
+        source = [row.layouts for maker in self.arranged for row in maker.rows(maker.logical)]
         if isinstance(first := self.makers[0], Placements):
             source.append(first.row(first.source).layouts)
         self.units = [
@@ -72,9 +82,8 @@ class Alternatives:
         paid = self._paid.get((port, finest(layout) if self.orders else layout))
         if paid is None or paid == FREE:
             return
-        for maker in self.makers:
-            if isinstance(maker, Placements):
-                yield from maker.others(partial(self._beats, paid))
+        for maker in self.placed:
+            yield from maker.others(partial(self._beats, paid))
 
     def _beats(self, paid: Price, row: Row) -> bool:
         """Whether a row loses less inside than what is paid."""
@@ -83,7 +92,7 @@ class Alternatives:
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""
-        return self.fresh(row for maker in self.makers if isinstance(maker, Placements) for row in maker.start())
+        return self.fresh(row for maker in self.placed for row in maker.start())
 
     def exactly(self, wanted: Row) -> list[Row]:
         """The row that is as a wanted one, if there is one. Rows that differ in their arrangement alone, by dimensions
@@ -95,8 +104,7 @@ class Alternatives:
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
-        rows = (row for maker in self.makers if isinstance(maker, Arrangements) for row in maker.source())
-        return self.fresh(rows, anchored=False)
+        return self.fresh((row for maker in self.arranged for row in maker.rows(maker.logical)), anchored=False)
 
     def fresh(self, rows: Iterable[Row], anchored: bool = True) -> list[Row]:
         """Those rows that are candidates and not known already, with their prices."""
@@ -143,10 +151,8 @@ class Alternatives:
 
     def _note(self, row: Row) -> None:
         """Remember the least that a row with a layout loses inside."""
-        if self.weigh is None:
-            return
         hidden, nanoseconds = row.price.hidden, row.price.nanoseconds
-        for place in enumerate(row.layouts):
+        for place in enumerate(() if self.weigh is None else row.layouts):
             known = self._paid.get(place, row.price)
             if known is not FREE:
                 least = min(known.hidden, hidden), min(known.nanoseconds, nanoseconds)

@@ -58,8 +58,7 @@ class Statement:
         """``atoms`` are those of the graph, as far as they are to be seen; by default all."""
         self.graph, self.boundary, self.opaque_views = graph, boundary or Boundary(), frozenset(opaque_views)
         self.goal = goal or Goal()
-        self.target = self.goal.target
-        self._simple = self.target.alike, self.goal.counted
+        self.target, self._simple = self.goal.target, (self.goal.target.alike, self.goal.counted)
         self._atoms = atoms or Atoms(graph, opaque_views, self.target.offer)
         self._factors: list[list[int]] = []
         self.variables: list[Variable] = []

@@ -229,7 +229,7 @@ class Target:
         """For each source the layout penalties of a move to each of the targets, a byte each: those of
         :meth:`move_price`, for many moves of one variable between layouts of different orders.
         """
-        if not self.levels:
+        if not any(self.lost):
             return [bytes(len(targets))] * len(sources)
         return [motions.translate(self.lost) for motions in motions_between(sources, targets)]
 
@@ -275,11 +275,6 @@ class Target:
     def digest(self) -> str:
         """SHA-256 of all fields of the target, in whatever order a file has them."""
         return digest(json.dumps(_plain(asdict(self)), sort_keys=True).encode())
-
-    @cached_property
-    def levels(self) -> tuple[int, ...]:
-        """The layout penalties that a Transpose may have, in ascending order, without 0."""
-        return tuple(sorted(set(self.lost) - {0}))
 
     @cached_property
     def rated(self) -> frozenset[str]:

@@ -75,6 +75,6 @@ def assign(
             return replace(priced(STRATEGIES[strategy](stepped, boundary, goal, limit)), ended=limit.ended)
         if not any({"transposes", "hidden"} <= {*tier} for tier in goal.tiers):
             raise OptionError(f"target '{goal.target.name}' chooses backends: use another objective than {objective}")
-        boundary.check(stepped)
+        boundary.fixed(stepped)
         found = STRATEGIES[strategy](marking, fixed(boundary, marking), goal, limit)
         return replace(unmarked(found, stepped), ended=limit.ended)

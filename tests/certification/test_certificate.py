@@ -24,9 +24,9 @@ from layoutsolve.certification.certificate import CertifiedRow, _seal
 from layoutsolve.cli.command_line import main
 from layoutsolve.conversion.translation import content_of, emitted
 from layoutsolve.frontend.tflite.lowering.options import QUANT
+from layoutsolve.solver.proof.dual_bound import Offers
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.tree import Step
-from layoutsolve.solver.statement.dual_bound import Offers
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement

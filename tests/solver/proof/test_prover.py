@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, assign
+from layoutsolve.solver.proof.dual_bound import Offers
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.text import tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.dual_bound import Offers
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem

@@ -9,11 +9,12 @@ import pytest
 
 import layoutsolve
 from layoutsolve.emit import apply, serialise
+from layoutsolve.emit.concats import joined
 from layoutsolve.frontend import read
 from layoutsolve.ir.graph import Graph, Quant, symbol
 from layoutsolve.solver import STRATEGIES, Boundary, Goal, assign
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.statement.concat_steps import in_steps, joined
+from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.strategies.default import solve_graph
 from tests.graphs import GraphBuilder, feeds, run
 from tests.networks import Network

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver import Goal
-from layoutsolve.solver.statement.dual_bound import Offers, Open, Weights, prices, weighted
+from layoutsolve.solver.proof.dual_bound import Offers, Open, Weights, prices, weighted
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
