@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from layoutsolve.conversion.session import Session
     from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
+    from layoutsolve.solver.explanation.explain import Explained
     from layoutsolve.verification.input_files import Data
     from layoutsolve.verification.verify import Verification
 
@@ -275,7 +276,16 @@ class Conversion:
 
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
-            return Explanation(explain(self.graph, self.boundary, self.assignment, limit))
+            found = explain(self.graph, self.boundary, self.assignment, limit)
+            return Explanation(self._written(found) if self.kept else found)
+
+    def _written(self, found: Sequence[Explained]) -> tuple[Explained, ...]:
+        """The explanations of moves that a source has itself: its plan may have some of a kind that it has none of."""
+        from layoutsolve.proto.data_movement import moves
+
+        counted = moves(self.model)
+        has = {"Transpose": counted.transposes, "Reshape": counted.reshapes}
+        return tuple(each for each in found if has[each.operator])
 
 
 @gc_pause.paused()

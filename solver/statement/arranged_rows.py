@@ -193,7 +193,10 @@ class Arrangements:
         short = stripped(layout) if self._stored[number].short else layout
         if short == layout or (port.constant and _apart(layout, arrangement)):
             return [layout]
-        return [short, layout] if port.constant else [layout, short]
+        if port.constant:
+            return [short, layout]
+        units = len(port.logical) - len(short)  # those that the source has
+        return [layout, *([((),) * units + short] if 0 < units < len(layout) - len(short) else []), short]
 
 
 class _Stored(dict[tuple[Slot, ...], tuple[Group, ...]]):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,6 +14,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
+from layoutsolve import Conversion, api
+from layoutsolve.certification.audit import recount
 from layoutsolve.cli.command_line import main
 from layoutsolve.conversion import provenance
 from layoutsolve.io.source import Content
@@ -198,3 +204,155 @@ def test_transposes_of_constants_are_none_of_its_operators(seed: int) -> None:
     alike(source, found.model, given)
     again = layoutsolve.convert(found.model.SerializeToString())
     assert again.model.graph.node == found.model.graph.node
+
+
+def chain(transposes: int, reshapes: int) -> onnx.ModelProto:
+    """A model of so many Transposes and Reshapes, none of which undoes another one."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4, 5])
+    nodes, data = [helper.make_node("Relu", ["x"], ["h"])], "h"
+    for number in range(transposes):
+        nodes.append(helper.make_node("Transpose", [data], [f"t{number}"], perm=[1, 2, 0, 3]))
+        nodes.append(helper.make_node("Softmax", [f"t{number}"], [f"s{number}"], axis=number % 4))
+        data = f"s{number}"
+    nodes += [
+        helper.make_node("Reshape", [data if not number else f"r{number - 1}", "shape"], [f"r{number}"])
+        for number in range(reshapes)
+    ]
+    nodes.append(helper.make_node("Identity", [nodes[-1].output[0]], ["y"]))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    shape = onnx.numpy_helper.from_array(np.array([4, 30]), "shape")
+    graph = helper.make_graph(nodes, "g", [x], [y], [shape])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+Converted = Callable[..., Conversion]
+
+
+Decide = Callable[[Conversion, Converted], Conversion]
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, objective: str) -> tuple[Conversion, Decide]:
+    """What is made of a source with two Transposes and two Reshapes, and what is decided of any other result."""
+    asked: list[Any] = []
+
+    def record(*given: Any) -> Conversion:
+        asked.extend(given)
+        return asked[1]
+
+    decide = api._no_worse
+    monkeypatch.setattr(api, "_no_worse", record)
+    found = layoutsolve.convert(chain(2, 2).SerializeToString(), objective=objective)
+    return found, lambda other, converted: decide(asked[0], other, converted, asked[3])
+
+
+def price_of_source(objective: str) -> layoutsolve.Price:
+    """What the source as it stands costs."""
+    rows = layoutsolve.compare(chain(2, 2).SerializeToString(), objective=objective)
+    return next(row.price for row in rows if row.strategy == "transpose")
+
+
+def resulting(found: Conversion, price: layoutsolve.Price, transposes: int, reshapes: int, hidden: int) -> Conversion:
+    """A result of so many operators, and so much that is lost in kernels, which costs what the source does else."""
+    price, written = replace(price, transposes=transposes, reshapes=reshapes, hidden=hidden), onnx.ModelProto()
+    written.CopyFrom(found.model)
+    written.graph.CopyFrom(chain(transposes, reshapes).graph)
+    return replace(found, model=written, assignment=replace(found.assignment, price=price))
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
+def test_a_result_that_is_worse_in_any_count_is_not_written(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposes count first, then Reshapes, then what kernels lose; with none of them better the source stays."""
+    found, decide = judged(monkeypatch, objective)
+    price = price_of_source(objective)
+    lost = price.hidden
+    for transposes in (1, 2, 3):
+        for reshapes in (1, 2, 3):
+            for hidden in (lost + 1, lost, lost - 1)[: 3 if lost else 2]:
+                other = resulting(found, price, transposes, reshapes, hidden)
+                asked: list[str] = []
+
+                def converted(again: str, asked: list[str] = asked, other: Conversion = other) -> Conversion:
+                    asked.append(again)
+                    return other
+
+                got, where = decide(other, converted), (transposes, reshapes, hidden)
+                gains = where < (2, 2, lost)
+                assert (got is other) == gains, where
+                assert bool(got.kept) == (not gains), where
+                traded = (transposes, reshapes) > (2, 2) and objective != "min-transpose"
+                assert asked == ["min-transpose"] * traded, where
+
+
+def test_fewest_transposes_are_taken_where_time_was_gained_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not where these few are slower than the source in all."""
+    found, decide = judged(monkeypatch, "min-executed")
+    price = price_of_source("min-executed")
+    for hidden in range(price.hidden + 4):
+        few = resulting(found, price, 1, 3, hidden)
+        got = decide(resulting(found, price, 3, 0, 0), lambda again, few=few: few)
+        assert (got is few) == (1 + hidden <= 2 + price.hidden) and bool(got.kept) == (got is not few)
+
+
+def dft(shape: Sequence[int], axis: int, onesided: bool, inverse: bool) -> onnx.ModelProto:
+    constant = onnx.numpy_helper.from_array(np.array(axis), "axis")
+    attributes = {"onesided": int(onesided), "inverse": int(inverse)}
+    nodes = [helper.make_node("DFT", ["x", "", "axis"], ["y"], **attributes)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, each) for name, each in (("x", shape), ("y", None))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [constant])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def short(operator: str, operand: Sequence[int]) -> onnx.ModelProto:
+    """An operator of two operands, of which one has dimensions of size 1, or lacks some."""
+    data = {"x": [3, 4, 5], "o": operand, "y": [3, 4, 5]}
+    kinds = {"Where": {"c": (TensorProto.BOOL, [1, 1])}}.get(operator, {})
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, each) for name, each in data.items()]
+    ends += [helper.make_tensor_value_info(name, *each) for name, each in kinds.items()]
+    nodes = [helper.make_node(operator, [*kinds, "x", "o"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [ends[0], ends[1], *ends[3:]], [ends[2]])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+OPERANDS = ([], [1], [5], [1, 1], [1, 5], [4, 1], [4, 5], [1, 1, 1], [1, 4, 1], [1, 1, 5], [3, 1, 1])
+SOURCES = {
+    **{
+        f"DFT {shape} along {axis}{' onesided' * onesided}": dft(shape, axis, onesided, False)
+        for shape in ([1, 4, 6, 1], [1, 1, 6, 1], [2, 4, 6, 1], [1, 6, 1])
+        for axis in range(1, len(shape) - 1)
+        for onesided in (False, True)
+    },
+    **{f"DFT back {shape}": dft(shape, 1, False, True) for shape in ([1, 4, 6, 2], [2, 6, 2])},
+    **{f"{name} {shape}": short(name, shape) for name in ("Add", "Pow", "PRelu", "Where") for shape in OPERANDS},
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_told_is_in_the_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a source of one operator, which nothing is gained of: no Transpose and no Reshape is told, nor explained."""
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    source.write_bytes(SOURCES[name].SerializeToString())
+    assert main([str(source), "-o", str(out), "--json", "--explain"]) == 0
+    told, written = json.loads(capsys.readouterr().out), recount(onnx.load(out))
+    assert (told["transposes"], told["reshapes"], told["bytes_moved"], told["bytes_copied"]) == (0, 0, 0, 0)
+    assert (written.transposes, written.reshapes) == (0, 0) and told["operators"] == 1
+    assert told["explanation"] == []
+    tiers = {tuple(tier["names"]): tier["value"] for tier in told["tiers"]}
+    assert tiers == {**dict.fromkeys(tiers, 0), ("transposes", "hidden"): told["hidden_transposes"]}
+
+
+@pytest.mark.parametrize("operator", ["Add", "Pow", "Where"])
+def test_operands_keep_the_dimensions_that_they_have(operator: str) -> None:
+    """Behind what is gained, none of them has a Reshape: those of size 1 that it has may be all that it needs."""
+    for operand in OPERANDS:
+        source = short(operator, operand)
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+            helper.make_node("Transpose", ["t"], ["u"], perm=[0, 2, 1]),
+            *source.graph.node,
+        ]
+        nodes[-1].input[-2] = "u"
+        del source.graph.node[:]
+        source.graph.node.extend(nodes)
+        found = layoutsolve.convert(source.SerializeToString())
+        assert [node.op_type for node in found.model.graph.node] == [operator], operand
+        assert found.assignment.status == "optimal" and not found.price.reshapes, operand
