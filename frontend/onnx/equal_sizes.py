@@ -20,6 +20,18 @@ _ENDING = frozenset(
 _CHANNELS: Mapping[str, int] = {"BatchNormalization": 1, "GroupNormalization": 21, "InstanceNormalization": 1}
 """Operators whose other inputs have one number for each channel of the first, from some operator set on."""
 
+_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
+    "Attention": ("b h s d, b g t d, b g t e, -, b g u d, b g u e, b", "b s f, b t p, b t q, -, b g u d, b g u e, b"),
+    "FusedConv": ("b c y x, o i k l, o, b o p q",),
+    "GatedAdd": ("b k, b k, b 1", "b s k, b s k, b s 1", "b h s k, b h s k, b h s 1"),
+    "MultiHeadAttention": ("b s f, b t p, b t q",),
+    "RotaryEmbedding": ("b h s d, b s r, b s r, b s", "b s f, b s r, b s r, b s"),
+    f"{CONTRIB}:RotaryEmbedding": ("b h s d, b s, m r, m r", "b s f, b s, m r, m r"),
+}
+"""The dimensions of what operators read; those of one name are equal. An input with another number of
+them says nothing.
+"""
+
 
 def equate_sizes(call: Call) -> None:
     """Record which symbolic sizes of an operator's inputs are numbers, as they have to equal others."""
@@ -46,12 +58,36 @@ def _repeated(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:
     yield from ((one, other) for one, other in pairs if isinstance(other, int) and other != 1)
 
 
+def _named(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:
+    """Sizes that have one name in the list of an operator's dimensions."""
+    op = f"{call.domain}:{call.op}" if f"{call.domain}:{call.op}" in _DIMENSIONS else call.op
+    for text in _DIMENSIONS.get(op, ()):
+        ports = [port.split() for port in text.split(",")]
+        if len(ports[0]) != len(shapes[0]):
+            continue
+        known: dict[str, Dim] = {}
+        for names, shape in zip(ports, shapes, strict=False):
+            for name, dim in zip(names, shape, strict=True) if len(names) == len(shape) and names != ["-"] else ():
+                if isinstance(dim, int) and name != "1":
+                    known.setdefault(name, dim)
+        for names, shape in zip(ports, shapes, strict=False):
+            for name, dim in zip(names, shape, strict=True) if len(names) == len(shape) else ():
+                if name in known:
+                    yield dim, known[name]
+
+
 def _equal(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:
     """Sizes of channels, and of what is contracted: they are equal whatever they are."""
     first, op = shapes[0], call.op
     second = shapes[1] if len(shapes) > 1 and len(shapes[1]) >= 2 else ()
     if len(first) < 2:
         return
+    yield from _named(call, shapes)
+    if op == "ScatterElements" and len(shapes) == 3:
+        yield from zip(shapes[1], shapes[2], strict=False)
+    elif op == "ScatterND" and len(shapes) == 3 and second:
+        yield from zip(second[:-1], shapes[2], strict=False)
+        yield second[-1], len(first) + len(second) - 1 - len(shapes[2])
     if op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"):
         yield from ((first[-1], other[-1]) for other in shapes[1:] if other)
     elif op in _CHANNELS and opset_of(call.draft.source.proto) >= _CHANNELS[op]:
@@ -64,5 +100,12 @@ def _equal(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:
         yield first[1], second[0]
     elif op == "MatMul" and second:
         yield first[-1], second[-2]
+    elif op in ("DequantizeLinear", "QuantizeLinear") and len(first) == len(second):
+        axis = call.attribute("axis", 1) % len(first)
+        block = call.attribute("block_size", 0)
+        for other in (shape for shape in shapes[1:] if len(shape) == len(first)):
+            yield from ((first[at], other[at]) for at in range(len(first)) if at != axis)
+            if block and isinstance(first[axis], int):
+                yield -(-first[axis] // block), other[axis]
     elif op in ("FusedGemm", "Gemm") and len(first) == len(second) == 2:
         yield first[0 if call.attribute("transA", 0) else 1], second[1 if call.attribute("transB", 0) else 0]

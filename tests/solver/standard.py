@@ -258,18 +258,29 @@ def regions(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("Col2Im", among=RELATED)
 def columns(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    batch, channels = dims(random, 2, (1, 2, 4))
-    x = tensor(builder, random, [batch, channels * 4, 4])
-    sizes = builder.constant([4, 4], "int64"), builder.constant([2, 2], "int64")
-    return [result(builder, random, builder.op(op, x, *sizes, shape=[batch, channels, 4, 4], strides=[2, 2]))]
+    """Blocks that are as high as wide or not, apart or not; sometimes of lines or volumes."""
+    (batch, channels), rank = dims(random, 2, (1, 2, 4)), int(random.choice([1, 2, 2, 2, 3]))
+    kernel, strides, gaps = (random.integers(1, 3, rank) for _ in range(3))
+    pads, places = random.integers(0, 2, (2, rank)), random.integers(1, 4, rank)
+    space = (places - 1) * strides + gaps * (kernel - 1) + 1 - pads.sum(0)
+    if (space < 1).any():
+        pads, space = 0 * pads, space + pads.sum(0)
+    x = tensor(builder, random, [batch, channels * int(kernel.prod()), int(places.prod())])
+    given = builder.constant(space.tolist(), "int64"), builder.constant(kernel.tolist(), "int64")
+    how = {"strides": strides.tolist(), "dilations": gaps.tolist(), "pads": pads.reshape(-1).tolist()}
+    shape = [batch, channels, *space.tolist()]
+    return [result(builder, random, builder.op(op, x, *given, shape=shape, **how))]
 
 
 @case("AffineGrid", among=RELATED)
 def grid(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    batch = int(random.choice([1, 2, 4]))
-    sizes = builder.constant([batch, 3, 4, 5], "int64")
-    x = tensor(builder, random, [batch, 2, 3])
-    return [result(builder, random, builder.op(op, x, sizes, shape=[batch, 4, 5, 2]))]
+    """Points of images or of volumes, by matrices that are computed or constant."""
+    batch, space = int(random.choice([1, 2, 4])), [4, 5] if random.random() < 0.7 else [2, 4, 3]
+    sizes, theta = builder.constant([batch, 3, *space], "int64"), [batch, len(space), len(space) + 1]
+    x = tensor(builder, random, theta)
+    shape = [batch, *space, len(space)]
+    made = builder.op(op, x, sizes, shape=shape, align_corners=int(random.integers(2)))
+    return [result(builder, random, made)]
 
 
 @case("DeformConv", among=RELATED)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import Dim, Shape
+from layoutsolve.ir.graph import Dim, Shape, Size
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way, rule, static
+from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way, rule
 
 HEADS, FEATURES = 4, 3
 """The dimensions where heads are one of them, before the sequence, and where they lie within features, behind it."""
@@ -17,7 +18,17 @@ HEADS, FEATURES = 4, 3
 Labels = tuple[str, str, str, str]
 """Those of batch, heads, sequence and features of a head."""
 
+
+def undivided(labels: Labels) -> Dims:
+    """The places of batch, sequence and features that are not known to be so many for each head."""
+    batch, heads, sequence, features = labels
+    return (batch,), (sequence,), (heads + features,)
+
+
 KINDS = {HEADS: "heads apart", FEATURES: "heads in features"}
+
+UNKNOWN = 0
+"""The size of a head where features are open."""
 
 EXCHANGED = "heads before batch"
 """The kind of a way in which each is taken for the other: heads are apart, and nothing tells them from a batch."""
@@ -39,9 +50,11 @@ class Headed:
     labels: Labels | None = None
     places: Dims = ()
 
-    def at(self, rank: int) -> Dims:
-        """Its places where heads are so."""
-        return self.places if self.labels is None else lying(rank, self.labels)
+    def at(self, rank: int, whole: bool = False) -> Dims:
+        """Its places where heads are so, or lie within features that are ``whole``."""
+        if self.labels is None:
+            return self.places
+        return undivided(self.labels) if whole else lying(rank, self.labels)
 
     def exchanged(self) -> Dims | None:
         """Its places where batch and heads, apart, have changed theirs; None where they cannot."""
@@ -60,9 +73,11 @@ def headed(
     symmetric: bool = False,
 ) -> Rule:
     """The rule of an operator with some ports, and the ``attributes`` that it has for either number of dimensions. In
-    one that is ``symmetric`` batch and heads may change places.
+    one that is ``symmetric`` batch and heads may change places. Features of which ``sizes`` do not say how many a head
+    has stay whole.
     """
     source = len(site.required(0).shape)
+    whole = source == FEATURES and any(size == UNKNOWN for size in sizes.values())
     every = [*ports[0], *ports[1]]
 
     def way(rank: int, places: tuple[Dims, ...] | None = None) -> Way:
@@ -75,13 +90,14 @@ def headed(
             return (Step(step.op, step.inputs, step.outputs, {**kept, **attributes[rank]}, step.domain),)
 
         kind = KINDS[rank] if places is None else EXCHANGED
-        return Way(Placed(places or tuple(each.at(rank) for each in every), frozenset(free)), rewrite, kind)
+        return Way(Placed(places or tuple(each.at(rank, whole) for each in every), frozenset(free)), rewrite, kind)
 
-    dims = tuple(each.at(source) for each in every)
+    dims = tuple(each.at(source, whole) for each in every)
     labels = {label for each in dims for place in each for label in place}
     dense = tuple(tuple(tuple(name for name in place if sizes.get(name) != 1) for place in each) for each in dims)
-    ways = [way(source), way(HEADS + FEATURES - source)]
-    turned = [each.exchanged() for each in every if symmetric]
+    counted = all(isinstance(count, int) for each in attributes.values() for count in each.values())
+    ways = [way(source), *([way(HEADS + FEATURES - source)] if counted and not whole else [])]
+    turned = [each.exchanged() for each in every if symmetric and not whole]
     if turned and None not in turned:
         ways.append(way(HEADS, tuple(places for places in turned if places is not None)))
     inputs = tuple(each.number for each in ports[0])
@@ -98,11 +114,10 @@ def attention(site: Site) -> Rule | None:
     if rank not in (HEADS, FEATURES) or any(len(shape) != rank for shape in shapes):
         return None
     if rank == HEADS:
-        heads, groups = static(shapes[0][1]), static(shapes[1][1])
-        size, value = static(shapes[0][3]), static(shapes[2][3])
+        heads, groups, size, value = shapes[0][1], shapes[1][1], shapes[0][3], shapes[2][3]
     else:
         heads, groups = site.attribute("q_num_heads"), site.attribute("kv_num_heads")
-        size, value = static(shapes[0][2]) // heads, static(shapes[2][2]) // groups
+        size, value = per_head(shapes[0][2], heads), per_head(shapes[2][2], groups)
     shared, past, unordered = heads == groups, site.input(4) is not None, _unordered(site)
     group, total = "h" if shared else "g", "w" if past else "t"
     sizes: dict[str, Dim] = {"h": heads, "d": size, "e": value, **({} if shared else {"g": groups})}
@@ -111,11 +126,13 @@ def attention(site: Site) -> Rule | None:
         Headed(1, ("b", group, "t", "d")),
         Headed(2, ("b", group, "t", "e")),
     ]
+    apart = frozenset[str]()
     if site.input(3) is not None:
         total_size = shapes[1][-2] if not past else site.required(3).shape[-1]
-        places = _masked(site.required(3).shape, (shapes[0][0], heads, shapes[0][-2], total_size), total)
-        if places is None:
+        masked = _masked(site.required(3).shape, (shapes[0][0], heads, shapes[0][-2], total_size), total)
+        if masked is None:
             return None
+        places, apart = masked
         inputs.append(Headed(3, places=places))
     for number, features in ((4, "d"), (5, "e")):
         if site.input(number) is not None:
@@ -130,17 +147,27 @@ def attention(site: Site) -> Rule | None:
     ]
     outputs = [each for each, name in zip(results, site.node.outputs, strict=False) if name]
     free = "bde" + ("h" if shared else "") + ("s" if unordered else "") + ("t" if unordered and not past else "")
+    free = "".join(label for label in free if label not in apart)
     attributes = {HEADS: {}, FEATURES: {"q_num_heads": heads, "kv_num_heads": groups}}
     return headed(site, (inputs, outputs), free, sizes, attributes, shared and site.input(6) is None)
 
 
-def _masked(mask: Shape, scores: Shape, total: str) -> Dims | None:
-    """The places of a mask, which may be repeated; None where it is of other sizes."""
+def per_head(features: Dim, heads: int) -> Dim:
+    """The size of a head within features."""
+    return UNKNOWN if isinstance(features, Size) else features // heads
+
+
+def _masked(mask: Shape, scores: Shape, total: str) -> tuple[Dims, frozenset[str]] | None:
+    """The places of a mask, which may be repeated, and the labels along which it is not known to be, which have others
+    there; None where it is of other sizes.
+    """
     first = len(scores) - len(mask)
-    if any(dim not in (1, size) for dim, size in zip(mask, scores[first:], strict=True)):
+    names, pairs = ("b", "h", "s", total)[first:], [*zip(mask, scores[first:], strict=True)]
+    if any(isinstance(dim, int) and isinstance(size, int) and dim not in (1, size) for dim, size in pairs):
         return None
-    names = ("b", "h", "s", total)[first:]
-    return tuple(() if dim == 1 else (name,) for dim, name in zip(mask, names, strict=True))
+    apart = frozenset(name for name, (dim, size) in zip(names, pairs, strict=True) if dim not in (1, size))
+    own = (f"m{name}" if name in apart else name for name in names)
+    return tuple(() if dim == 1 else (name,) for dim, name in zip(mask, own, strict=True)), apart
 
 
 def _unordered(site: Site) -> bool:
@@ -157,13 +184,15 @@ def multi_head_attention(site: Site) -> Rule | None:
     if [len(shape) for shape in shapes] != [FEATURES] * 3 or others or any(site.node.outputs[1:]):
         return None
     heads = site.attribute("num_heads")
-    sizes: dict[str, Dim] = {"h": heads, "d": static(shapes[0][2]) // heads, "e": static(shapes[2][2]) // heads}
+    sizes = {"h": heads, "d": per_head(shapes[0][2], heads), "e": per_head(shapes[2][2], heads)}
     ports: tuple[Labels, ...] = ("b", "h", "s", "d"), ("b", "h", "t", "d"), ("b", "h", "t", "e"), ("b", "h", "s", "e")
-    dims = tuple(lying(FEATURES, labels) for labels in ports)
+    lie = undivided if UNKNOWN in sizes.values() else partial(lying, FEATURES)
+    dims = tuple(map(lie, ports))
     free = "b" + ("" if site.input(3) is not None else "hde") + ("" if site.attribute("unidirectional", 0) else "st")
     dense = tuple(tuple(tuple(name for name in place if sizes.get(name) != 1) for place in each) for each in dims)
     way = Way(Placed(dims, frozenset(free)), site.unchanged)
-    return Rule((0, 1, 2), dense, (way,), sizes, frozenset("bhstde").difference(free))
+    solid = frozenset(label for each in dims for place in each for label in place).difference(free)
+    return Rule((0, 1, 2), dense, (way,), sizes, solid)
 
 
 @rule("RotaryEmbedding", f"{CONTRIB}:RotaryEmbedding")
@@ -172,31 +201,33 @@ def rotary(site: Site) -> Rule | None:
     shape, own = site.required(0).shape, site.node.domain == ""
     rank, heads = len(shape), site.attribute("num_heads", 0)
     where, tables = (3, (1, 2)) if own else (1, (2, 3))
-    if rank not in (HEADS, FEATURES):
+    if rank not in (HEADS, FEATURES) or (rank == FEATURES and not heads):
         return None
-    heads = static(shape[1]) if rank == HEADS else heads
-    if not heads:
-        return None
-    features = static(shape[3]) if rank == HEADS else static(shape[2]) // heads
-    sizes: dict[str, Dim] = {"h": heads, "d": features}
+    sizes: dict[str, Dim] = (
+        {"h": heads, "d": per_head(shape[2], heads)} if rank == FEATURES else {"h": shape[1], "d": shape[3]}
+    )
     batch, length = shape[0], shape[2 if rank == HEADS else 1]
-    inputs, told = [Headed(0, ("b", "h", "s", "d"))], False
+    inputs, told, apart = [Headed(0, ("b", "h", "s", "d"))], set[str](), set[str]()
     place = site.input(where)
     for number in sorted((where, *tables)):
-        value = site.input(number)
+        value, names = site.input(number), ("b", "s") if number == where else ("b", "s", "r")
         if value is None:
             continue
-        if value.shape[:2] == (batch, length) and len(value.shape) == (2 if number == where else 3):
-            inputs.append(Headed(number, places=(("b",), ("s",), *((("r",),) if number != where else ()))))
-            told = True
-        elif number == where:
-            if value.shape != (1,):
-                return None
+        if number == where and value.shape == (1,):
             inputs.append(Headed(number, places=(("one",),)))
-        elif len(value.shape) == 2 and place is not None:
+        elif number != where and len(value.shape) == 2 and place is not None:
             inputs.append(Headed(number, places=(("m",), ("r",))))
+        elif len(value.shape) == len(names):
+            pairs = [*zip(value.shape, (batch, length), names, strict=False)]
+            if any(isinstance(dim, int) and isinstance(size, int) and dim != size for dim, size, _ in pairs):
+                return None
+            open_ = {name for dim, size, name in pairs if dim != size}
+            inputs.append(Headed(number, places=tuple((f"m{name}" if name in open_ else name,) for name in names)))
+            told, apart = told | {"s"}, apart | open_
         else:
             return None
-    attributes = {HEADS: {"num_heads": heads} if not own else {}, FEATURES: {"num_heads": heads}}
-    free = "bh" + ("s" if told else "")
-    return headed(site, (inputs, [Headed(0, ("b", "h", "s", "d"))]), free, sizes, attributes)
+    counted = {"num_heads": sizes["h"]}
+    attributes = {HEADS: {} if own else counted, FEATURES: counted}
+    return headed(
+        site, (inputs, [Headed(0, ("b", "h", "s", "d"))]), "".join(({*"bh"} | told) - apart), sizes, attributes
+    )

@@ -32,6 +32,9 @@ from layoutsolve.solver.theory.rule import (
     static,
 )
 
+WHOLE = "="
+"""Begins the label of a dimension of several labels whose sizes are not known: none of them is free."""
+
 MOST = 4
 """The most dimensions of which all orders are listed."""
 
@@ -50,8 +53,8 @@ class Format:
     The factors of ``free`` labels may come in any order, those of all others stay together. Labels that are
     ``exchanged`` may change places with each other, at all ports, or all those of some pairs at once, as in
     ``yx/pq``; ``changed`` writes the node for an order of them, where something is to be said otherwise then, and gives
-    nothing where that cannot be said. ``sizes`` are those of labels that share a dimension. Nodes whose
-    first input has fewer than ``least`` dimensions are not covered.
+    nothing where that cannot be said. ``sizes`` are those of labels that share a dimension; where they are not
+    known it stays whole. Nodes whose first input has fewer than ``least`` dimensions are not covered.
     """
 
     text: str
@@ -70,11 +73,6 @@ class Format:
 
 def _tokens(text: str) -> list[str]:
     return re.findall(r"\([^)]*\)|[^\s()]+", text)
-
-
-def _crops(site: Site) -> Mapping[str, Dim]:
-    channels = static(site.output().shape[1])
-    return {"c": channels, "b": static(site.required(0).shape[1]) // channels}
 
 
 def _groups(site: Site) -> Mapping[str, Dim]:
@@ -159,9 +157,7 @@ def _swapped(site: Site, turned: bool) -> tuple[Step, ...]:
 
 
 FORMATS: Mapping[str, Format] = {
-    "AffineGrid": Format("n i j, - -> n s.. k", "n"),
     "CausalConvWithState": Format("n c l, c i k, c, n c p -> n c l, n c q", "nc"),
-    "Col2Im": Format("n (c b) l, -, - -> n c s..", "nc", sizes=_crops),
     "DeformConv": Format("n c y x, o i j k, n f p q, o, n m p q -> n o p q", "n", "yx/jk/pq", _deformed),
     "Det": Format("* r q -> *", exchanged="rq"),
     "EyeLike": Format("r q -> r q", exchanged="rq", changed=_diagonal),
@@ -203,10 +199,15 @@ def formatted(site: Site) -> Rule | None:
     shapes = [site.required(number).shape for number in inputs]
     shapes += [site.graph.values[name].shape for _, name in written]
     tokens = [*(given[number] for number in inputs), *(each for each, _ in written)]
+    sizes = _sizes(site, row)
+    if sizes is None:
+        tokens = [
+            [WHOLE + token[1:-1].replace(" ", "") if token[0] == "(" else token for token in each] for each in tokens
+        ]
     if site.node.op.endswith("Loss") and not site.output().shape:  # of all together
         tokens[len(inputs)] = []
     places = [_places(each, shape) for each, shape in zip(tokens, shapes, strict=True)]
-    sizes = dict(row.sizes(site)) if row.sizes else {}
+    sizes = sizes or {}
     prefix = tuple(dict.fromkeys(label for each in places for place in each for label in place if label[0] == "*"))
     labels = dict.fromkeys(label for each in places for place in each for label in place)
     free = frozenset(label for label in labels if label[0] in row.free and label not in prefix)
@@ -221,6 +222,14 @@ def formatted(site: Site) -> Rule | None:
     units = {label for label in prefix if _size(label, places, shapes) == 1}
     dims = tuple(tuple(() if place and place[0] in units else place for place in each) for each in dims)
     return Rule(tuple(inputs), dims, tuple(ways), sizes, frozenset(labels) - free - {*prefix})
+
+
+def _sizes(site: Site, row: Format) -> Mapping[str, Dim] | None:
+    """The sizes of labels that share a dimension, None where that is open."""
+    try:
+        return row.sizes(site) if row.sizes else {}
+    except TypeError:
+        return None
 
 
 def _exchanges(exchanged: str, labels: Iterable[str]) -> Iterator[dict[str, str]]:

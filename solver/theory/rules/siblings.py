@@ -158,7 +158,7 @@ def _extras(site: Site, row: Sibling) -> dict[int, Extra] | None:
         value = site.input(number)
         if value is None or number in row.ports or value.shape in NUMBERS:
             continue
-        if number in row.whole and value.shape == result:
+        if number in row.whole and _may_be(value.shape, result):
             found[number] = Extra(lambda dims: dims, whole=True)
         elif number in row.vectors and value.shape == (result[axis],):
             found[number] = Extra(lambda dims: (dims[row.axis],))
@@ -167,11 +167,23 @@ def _extras(site: Site, row: Sibling) -> dict[int, Extra] | None:
     return found
 
 
+def _may_be(shape: Shape, other: Shape) -> bool:
+    """Whether two shapes are not known to differ."""
+    both = zip(shape, other, strict=False)
+    return len(shape) == len(other) and all(
+        one == size or not isinstance(one, int) or not isinstance(size, int) for one, size in both
+    )
+
+
 def _renamed(site: Site, ports: tuple[int, ...], rewrite: Rewrite) -> Rewrite:
     """The operator itself, with the attributes and in the order of inputs that the other one would have."""
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        (step,) = rewrite(row, shapes)
+        *before, step = rewrite(row, shapes)
+        first = (
+            replace(each, inputs=tuple(ports[item] if isinstance(item, int) else item for item in each.inputs))
+            for each in before
+        )
         replaced: dict[int, int | str | Array | Changed] = {}
         for at, item in enumerate(step.inputs):
             if isinstance(item, int):
@@ -180,7 +192,7 @@ def _renamed(site: Site, ports: tuple[int, ...], rewrite: Rewrite) -> Rewrite:
                 replaced[ports[at]] = replace(item, number=ports[item.number])
             elif not isinstance(item, Value) and not (isinstance(item, str) and not item):
                 replaced[ports[at]] = item
-        return site.same(step.attributes, replaced)
+        return (*first, *site.same(step.attributes, replaced))
 
     return write
 

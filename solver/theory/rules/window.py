@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, permutations
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from layoutsolve.ir.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Changed, Dims, Rule, Site, Step, Way, image, rule, unnamed
+from layoutsolve.solver.theory.row import FREE, Price, Row
+from layoutsolve.solver.theory.rule import (
+    Between,
+    Changed,
+    Dims,
+    Rule,
+    Site,
+    Step,
+    Way,
+    image,
+    int64,
+    rule,
+    sizes,
+    static,
+    unnamed,
+)
 from layoutsolve.solver.theory.rules import channels_last_windows
 from layoutsolve.solver.theory.rules.contraction import numbers, products
-from layoutsolve.solver.theory.rules.space import stored, turned
+from layoutsolve.solver.theory.rules.space import attributes, stored, turned
 
 
 def _space(name: str, count: int) -> Dims:
@@ -156,26 +172,29 @@ def _named(rank: int) -> tuple[str, ...]:
 @rule("GridSample")
 def sampled(site: Site) -> Rule:
     """Channels may be factored in any order, and so may the batch, which the grid has too. What is sampled is in the
-    order in which the grid's points are; what it is sampled from may have its dimensions of space in another order
-    where the grid is constant, so that the coordinates of its points can be stored in that order.
+    order in which the grid's points are; what it is sampled from may have its dimensions of space in another order,
+    and the coordinates of points come in that order: those that are constant are stored so, others are gathered.
     """
-    rank = len(site.required(0).shape) - 2
+    rank, grid = len(site.required(0).shape) - 2, site.required(1)
 
     def way(space: Sequence[int], points: Sequence[int]) -> Way:
-        image, grid = (tuple((f"{name}{axis}",) for axis in axes) for name, axes in (("s", space), ("p", points)))
+        image, made = (tuple((f"{name}{axis}",) for axis in axes) for name, axes in (("s", space), ("p", points)))
         form = Placed(
-            ((("n",), ("c",), *image), (("n",), *grid, ("k",)), (("n",), ("c",), *grid)), free=frozenset("nc")
+            ((("n",), ("c",), *image), (("n",), *made, ("k",)), (("n",), ("c",), *made)),
+            free=frozenset("nc"),
+            price=FREE if site.changeable(1) or [*space] == sorted(space) else Price(hidden=1),
         )
         picked = [rank - 1 - axis for axis in reversed(space)]  # the last coordinate is that along the first dimension
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             if picked == sorted(picked):
                 return site.same()
-            return site.same(inputs={1: Changed(1, lambda grid: np.ascontiguousarray(grid[..., picked]))})
+            gathered = Between("grid", grid.dtype, shapes[1], grid.quant)
+            return _picked(site, 1, len(shapes[1]) - 1, picked, gathered)
 
         return Way(form, rewrite, f"channels-first, {site.output().dtype}")
 
-    images = [*permutations(range(rank))] if site.changeable(1) else [tuple(range(rank))]
+    images = [*permutations(range(rank))] if site.changeable(1) or site.floating else [tuple(range(rank))]
     ways = [way(space, points) for space in images for points in permutations(range(rank))]
     first = ways[0].form
     assert isinstance(first, Placed)
@@ -183,3 +202,92 @@ def sampled(site: Site) -> Rule:
     solid, data = _whole("s", "p", count=rank) | {"k"}, image("NC", rank + 2)
     letters = (data, unnamed(rank + 2), data) if data else ()
     return Rule((0, 1), places, tuple(ways), solid=solid, letters=letters)
+
+
+def _picked(
+    site: Site, number: int, axis: int, order: Sequence[int], made: Between, inputs: Mapping[int, Any] | None = None
+) -> tuple[Step, ...]:
+    """The node with what an input has along an axis in another order, stored so or gathered, and with other inputs."""
+    if site.changeable(number):
+        changed = Changed(number, lambda data: np.ascontiguousarray(np.take(data, order, axis)))
+        return site.same(inputs={number: changed, **(inputs or {})})
+    step = Step("Gather", (number, int64(*order)), (made,), {"axis": axis})
+    return (step, *site.same(inputs={number: made.name, **(inputs or {})}))
+
+
+@rule("AffineGrid")
+def affine_grid(site: Site) -> Rule:
+    """Points of space in any order: the columns of each matrix are those of the coordinates, the last one first."""
+    shape, theta = site.output().shape, site.required(0)
+    rank, known = len(shape) - 2, site.dims(1)
+
+    def way(space: Sequence[int]) -> Way:
+        points = tuple((f"s{axis}",) for axis in space)
+        columns = [*(rank - 1 - space[rank - 1 - at] for at in range(rank)), rank]
+
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            if known is None or [*space] == sorted(space):
+                return site.same()
+            steps, asked = sizes((*known[:2], *(known[2 + axis] for axis in space)))
+            turned = Between("theta", theta.dtype, shapes[0], theta.quant)
+            return (*steps, *_picked(site, 0, 2, columns, turned, {1: asked}))
+
+        form = Placed(((("n",), ("i",), ("j",)), (("n",), *points, ("k",))), frozenset("n"))
+        return Way(form, rewrite, "as in the source" if [*space] == sorted(space) else "exchanged")
+
+    orders = [*permutations(range(rank))] if known is not None and site.floating else [tuple(range(rank))]
+    ways = tuple(map(way, orders))
+    first = ways[0].form
+    assert isinstance(first, Placed)
+    return Rule((0,), first.places, ways, solid=_whole("s", count=rank) | {*"ijk"})
+
+
+@rule("Col2Im")
+def column_to_image(site: Site) -> Rule | None:
+    """Blocks and their places in any order of space, where their numbers are known; else as in the source."""
+    data, result, kernel = site.required(0).shape, site.output().shape, site.integers(2)
+    rank = len(result) - 2
+    blocks = None if kernel is None or site.integers(1) is None else _blocks(site, kernel)
+    if blocks is None or not isinstance(data[1], int):
+        dims: tuple[Dims, ...] = ((("n",), ("b",), ("l",)), (("n",), ("c",), *_space("s", rank)))
+        solid = frozenset("bcl") | _whole("s", count=rank)
+        return Rule((0,), dims, (Way(Placed(dims, frozenset("n")), site.unchanged, "as in the source"),), solid=solid)
+    counts: dict[str, Dim] = {"c": static(result[1])}
+    counts |= {f"k{axis}": size for axis, size in enumerate(kernel or ())}
+    counts |= {f"l{axis}": size for axis, size in enumerate(blocks)}
+
+    def way(space: Sequence[int]) -> Way:
+        kernels, places, image = (tuple(f"{name}{axis}" for axis in space) for name in "kls")
+        form = Placed(
+            ((("n",), ("c", *kernels), places), (("n",), ("c",), *((label,) for label in image))), frozenset("nc")
+        )
+
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            if [*space] == sorted(space):
+                return site.same()
+            vectors = {
+                number: int64(*(each[axis] for axis in space))
+                for number in (1, 2)
+                if (each := site.integers(number)) is not None
+            }
+            return site.same(attributes(site.node.attributes, tuple(space)), vectors)
+
+        return Way(form, rewrite, "as in the source" if [*space] == sorted(space) else "exchanged")
+
+    ways = tuple(way(space) for space in permutations(range(rank)))
+    first = ways[0].form
+    assert isinstance(first, Placed)
+    return Rule((0,), _dense([*first.places], counts), ways, counts, _whole("k", "l", "s", count=rank))
+
+
+def _blocks(site: Site, kernel: Sequence[int]) -> list[int] | None:
+    """How many blocks there are along each dimension of space, None where that contradicts what is read."""
+    rank, image, given = len(kernel), site.integers(1) or (), site.node.attributes
+    taps = int(np.prod(kernel))
+    strides, gaps = (given.get(name) or (1,) * rank for name in ("strides", "dilations"))
+    pads = given.get("pads") or (0,) * 2 * rank
+    found = [
+        (image[axis] + pads[axis] + pads[axis + rank] - gaps[axis] * (kernel[axis] - 1) - 1) // strides[axis] + 1
+        for axis in range(rank)
+    ]
+    return found if prod(found) == site.required(0).shape[2] and taps else None
