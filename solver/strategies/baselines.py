@@ -24,7 +24,9 @@ from layoutsolve.solver.theory.row import FREE, Row
 def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = None) -> Assignment:
     """A Transpose pattern around every implicit operator, as tflite2onnx 0.1 wrote it and as tf2onnx starts.
 
-    Every tensor keeps its source layout: the reference graph as it stands.
+    Every tensor keeps its source layout: the reference graph as it stands. Where no row of an operator has dimensions
+    of size 1 at the places of the source, as of a reduction that drops some and of an operand that is repeated, it has
+    one Reshape more than that.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
     return in_source_order(Statement(graph, boundary, goal, views))
