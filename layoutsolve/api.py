@@ -435,7 +435,15 @@ def _no_worse(
     external = External() if found.external is not None else None
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
     # what the file says costs, beside what is proven of any other
-    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended, relative=proven.kept)
+    completed = proven.completed and ranked(hidden.price, goal.tiers) == ranked(proven.price, goal.tiers)
+    stays = replace(
+        hidden,
+        strategy=proven.strategy,
+        bounds=proven.bounds,
+        completed=completed,
+        ended=proven.ended,
+        relative=proven.kept,
+    )
     if graph.metadata.get(WRITTEN):
         model = as_it_stands(content, external)
         if model is not None and written_before(model, before):

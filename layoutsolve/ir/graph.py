@@ -332,6 +332,11 @@ class Graph:
         return found
 
     @cached_property
+    def openers(self) -> dict[Region, Node]:
+        """The node that opens each region."""
+        return {region: node for node in self.nodes if node.op in OPENING for region in node.regions}
+
+    @cached_property
     def results(self) -> frozenset[str]:
         """The names of the outputs."""
         return frozenset(self.outputs)

@@ -138,6 +138,42 @@ def _batched(left: Spec, right: Spec) -> Iterator[Variant]:
         yield Variant(kind, text, model(nodes, operands), moved, listed="Transpose" not in kind)
 
 
+HEADED_SIZES = (
+    *((17, 48, 4, 12), (64, 128, 4, 32), (128, 256, 4, 64)),
+    *((197, 192, 3, 64), (196, 384, 6, 64), (8, 256, 4, 64)),
+)
+"""Rows, size of what is not split, heads and size of each."""
+
+
+def by_head() -> Iterator[Group]:
+    """Products whose constant weights have a matrix for each head, against those by one matrix: heads of the result,
+    and heads that are summed.
+    """
+    summed = [Node("MatMul", ["x", "w"], ["z"]), Node("ReduceSum", ["z", "axes"], ["y"], {"keepdims": 0})]
+    turned_sum = [Node("MatMul", ["w", "x"], ["z"]), summed[1]]
+    for p, k, h, d in HEADED_SIZES:
+        moved, plain = transpose(Spec((p, h, d)), (1, 0, 2)), [Node("MatMul", ["x", "w"])]
+        for forms in (
+            (
+                ("MatMul", plain, (p, k), (k, h * d)),
+                ("MatMul of heads", plain, (p, k), (h, k, d)),
+                ("swapped MatMul of heads", [Node("MatMul", ["w", "x"])], (k, p), (h, d, k)),
+            ),
+            (
+                ("MatMul", plain, (p, h * d), (h * d, k)),
+                ("MatMul summed over heads", summed, (h, p, d), (h, d, k)),
+                ("swapped MatMul summed over heads", turned_sum, (h, d, p), (h, k, d)),
+            ),
+        ):
+            found = []
+            for kind, nodes, data, weights in forms:
+                constants = {"w": Spec(weights).sample(), "axes": np.array([0])}
+                text = f"{described(Spec(data))} by {'x'.join(map(str, weights))}"
+                made = model(nodes, {"x": Spec(data)}, constants)
+                found.append(Variant(kind, text, made, moved, listed=kind != "MatMul"))
+            yield Group("MatMul", tuple(found))
+
+
 def turned(spec: Spec) -> Spec:
     """A batch of matrices stored transposed."""
     batch, rows, columns = spec.shape

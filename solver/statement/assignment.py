@@ -16,6 +16,7 @@ from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule, operator_name
 
@@ -45,12 +46,11 @@ MOVES = frozenset(("Reshape", "Transpose"))
 PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
 """Products by weights, and what those of several heads are called behind their name."""
 
-ENTANGLED, COLLECTED = "entangled Reshape", "Scan output"
-"""What a Reshape is called whose blocks have no common factors, and what a Loop or Scan collects of its turns."""
+ENTANGLED, COLLECTED = "entangled Reshape", "Loop output"
+"""What a Reshape is called whose blocks have no common factors, and what a Loop collects of its turns."""
 
 TIME = ("nanoseconds",)
 """The tier of time."""
-
 _AMONG: Mapping[tuple[str, ...], str] = {
     ("reshapes",): "for the chosen orders",
     ("copies",): "for the chosen layouts",
@@ -254,9 +254,10 @@ class Assignment:
         relative to these. Those whose tensors have one order alone make no difference.
 
         Where Transposes are left, products of heads are among them: by a matrix whose rows or columns the graph splits.
-        A product for each head would give or take these in front of what else there is, and no rule writes it. So are
-        Reshapes that cut what they read and what they give into blocks without common factors, which stay together;
-        and what Loop and Scan collect, which they stack in front, or where the source does.
+        A product for each head would give or take these in front of what else there is. No rule writes it of weights
+        that are quantised or that are split into many factors; where time counts as Transposes do, one product is kept
+        for what several take longer. So are Reshapes that cut what they read and what they give into blocks without
+        common factors, which stay together; and what a Loop collects, which it stacks in front.
         """
         if self.relative is not None:
             return dict(self.relative)
@@ -265,18 +266,29 @@ class Assignment:
             if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs))):
                 found[operator_name(node).removeprefix(KEPT)] += 1
         if self.price.transposes:
-            found.update(COLLECTED for node in nodes if node.op == "Stack" and self._has_orders(node.outputs[0]))
+            found.update(COLLECTED for number, rule in self.rules.items() if self._collects(number, rule))
             found.update(ENTANGLED for number, rule in self.rules.items() if self._entangles(number, rule))
             found.update(f"{nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each))
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    def _collects(self, number: int, rule: Rule) -> bool:
+        """Whether a node is what a Loop collects, which comes in front."""
+        node = self.graph.nodes[number]
+        placed = node.op == "Stack" and any(isinstance(form, Placed) for form in rule.forms)
+        return placed and self._has_orders(node.outputs[0])
 
     def _entangles(self, number: int, rule: Rule) -> bool:
         """Whether a node is a Reshape with blocks that have no common factors."""
         return self.graph.nodes[number].op == "Reshape" and number not in self.opaque_views and bool(rule.solid)
 
     def _splits(self, operator: Operator) -> bool:
-        """Whether an operator is a product by a matrix of weights whose rows or columns the graph splits."""
+        """Whether an operator is a product by a matrix of weights whose rows or columns the graph splits, and products
+        of heads are not among its ways.
+        """
         if operator.node < 0 or self.graph.nodes[operator.node].op not in PRODUCTS:
+            return False
+        ways = self.rules[operator.node].ways if operator.node in self.rules else ()
+        if any(way.factors for way in ways):
             return False
         weights = [self.problem.variables[each] for each in operator.ports[: operator.inputs]]
         layouts = [layout for each in weights if each.constant for layout in each.readings.values() if len(layout) == 2]

@@ -29,6 +29,7 @@ from layoutsolve.solver.statement.target_forms import Backend
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
 from layoutsolve.solver.theory.motion import Motion
+from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
 
@@ -85,7 +86,7 @@ def marked(graph: Graph, target: Target) -> Graph:
             f"target '{target.name}' chooses backends, where a crossing is counted as fast Transposes are: leave out "
             "hidden.Transpose.swap"
         )
-    rules = _rules(graph, target)
+    rules = _rules(graph, target.offer)
     backends = {number: tuple(dict.fromkeys(way.backend for way in rule.ways)) for number, rule in rules.items()}
     chosen = {number: each for number, each in backends.items() if any(each)}
     if not chosen:
@@ -94,9 +95,9 @@ def marked(graph: Graph, target: Target) -> Graph:
     return marking.result() if any(marking.markers.values()) else graph
 
 
-def _rules(graph: Graph, target: Target, opaque_views: Collection[int] = ()) -> dict[int, Rule]:
+def _rules(graph: Graph, offer: Offer, opaque_views: Collection[int] = ()) -> dict[int, Rule]:
     """The rule of each node that is no view."""
-    atoms = Atoms(graph, opaque_views, target.offer)
+    atoms = Atoms(graph, opaque_views, offer)
     return {number: atoms.rule(number) for number in range(len(graph.nodes)) if number not in atoms.views}
 
 
@@ -302,6 +303,6 @@ def rules_of(found: Assignment) -> Mapping[int, Rule]:
     if found.marked is not None:
         rules, _ = _bare_rules(found.marked)
     else:
-        rules = _rules(graph, target, found.opaque_views)
+        rules = _rules(graph, found.goal.offer, found.opaque_views)
     marks = any(MARKS in node.attributes for node in graph.nodes)
     return rules | following_rules(found, rules) if target.chooses and not marks else rules

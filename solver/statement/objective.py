@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import Price
 
 Tiers = tuple[tuple[str, ...], ...]
@@ -65,6 +66,13 @@ class Goal:
         """
         tiers = OBJECTIVES[self.objective]
         return tuple(tier for tier in tiers if tier != ("transposes",)) if self.target.chooses else tiers
+
+    @property
+    def offer(self) -> Offer:
+        """What ways there are to run operators. Where time counts first those for labels that the graph cuts are left
+        out, which take more of it than what they save: :attr:`Assignment.kept` says so.
+        """
+        return replace(self.target.offer, cuts=not {"hidden", "nanoseconds"}.intersection(self.tiers[0]))
 
     @property
     def counted(self) -> bool:

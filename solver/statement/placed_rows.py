@@ -140,7 +140,7 @@ class Placements:
         if key not in known:
             frame, orders = choice[0], dict(zip(self.runs, choice[1:], strict=True))
             outer, expand = port not in self.form.columns, self.ports[port].expand
-            leading = map(expand, frame.prefix) if outer else ()
+            leading = map(expand, self._leading(port, frame.prefix)) if outer else ()
             trailing = (expand(frame.suffix),) if outer and self.form.suffix else ()
             places = [[slot for run in self.keys[place] for slot in orders[run]] for place in self.form.places[port]]
             known[key] = (*leading, *map(expand, places), *trailing)
@@ -208,6 +208,15 @@ class Placements:
         frames = dict.fromkeys((after, *(frame.suffix for frame in self.known[0] if {*frame.suffix} == {*after})))
         for suffix, *orders in product(frames, *self.known[1:]):
             yield self.row((Frame(wanted.arrangement, suffix), *orders))
+
+    def _leading(self, port: int, prefix: Arrangement) -> Arrangement:
+        """Those stored dimensions before the places that a port has."""
+        has, start = self.ports[port].atoms, 0
+        if port in self.form.short:
+            start = next((index for index, group in enumerate(prefix) if group and group[0] in has), len(prefix))
+        elif port in self.form.bare:
+            start = len(prefix)
+        return tuple(g for index, g in enumerate(prefix) if index >= start or not g or g[0] in has) if start else prefix
 
 
 def _agrees(choice: Choice, learned: Choice) -> bool:

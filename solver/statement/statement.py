@@ -59,7 +59,7 @@ class Statement:
         self.graph, self.boundary, self.opaque_views = graph, boundary or Boundary(), frozenset(opaque_views)
         self.goal = goal or Goal()
         self.target, self._simple = self.goal.target, (self.goal.target.alike, self.goal.counted)
-        self._atoms = atoms or Atoms(graph, opaque_views, self.target.offer)
+        self._atoms = atoms or Atoms(graph, opaque_views, self.goal.offer)
         self._factors: list[list[int]] = []
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []

@@ -188,8 +188,20 @@ class Atoms:
             owned = any(way.factors for way in linked.rule.ways)
             self._linked[number] = self._link_factors(number, linked) if owned else linked
         for number, linked in self._linked.items():
+            if linked.rule.cuts and self.offer.cuts and number not in failed:
+                self._linked[number] = self._cut(number, linked)
+        for number, linked in self._linked.items():
             if any(way.loose for way in linked.rule.ways):
                 self._linked[number] = self._loosened(linked)
+
+    def _cut(self, number: int, linked: _Linked) -> _Linked:
+        """With more ways, where the graph splits labels that these are for."""
+        parts = {label: self._factoring.leaves([linked.labels[label]]) for label in sorted(linked.rule.cuts)}
+        cuts = {label: tuple(map(self._factoring.size, found)) for label, found in parts.items() if len(found) > 1}
+        if not cuts:
+            return linked
+        found = rule_of(replace(self._site(number), cuts=cuts), self.offer)
+        return self._link_factors(number, _Linked(found, linked.labels, linked.ports))
 
     def _loosened(self, linked: _Linked) -> _Linked:
         """Without those ways that tell factors apart where there are none."""

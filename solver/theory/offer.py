@@ -50,7 +50,8 @@ class Offer:
     ``has`` are the names under which forms of its own are registered, ``runs`` is, given an operator's name and an
     alternative, whether it can be run at all. ``idioms`` are the names of those that are preferred to an operator, the
     best first. ``table`` returns for a node and its rule the rule with the forms that the target has instead, None
-    where it has none; where it ``chooses`` backends nodes may have markers. By default there is what ONNX has.
+    where it has none; where it ``chooses`` backends nodes may have markers. Ways for labels
+    that the graph ``cuts`` may be left out. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
@@ -58,6 +59,7 @@ class Offer:
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table: Callable[[Site, Rule | None], Rule | None] | None = None
     chooses: bool = False
+    cuts: bool = True
 
 
 EVERYTHING = Offer()

@@ -79,7 +79,9 @@ class Placed:
     neighbouring free labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix``
     labels come before the places of each port that has them, in any arrangement; with ``suffix`` some of them may
     follow instead, together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix
-    of weights). ``price`` is what each row costs by itself. ``turned`` labels are stored in the order of their names by
+    of weights). A port among the ``short`` ones leaves out leading dimensions of the prefix that it has no label of,
+    which broadcasting supplies, one among the ``bare`` ones leaves them out wherever they are. ``price`` is what each
+    row costs by itself. ``turned`` labels are stored in the order of their names by
     another form that is alike but for that and costs as much: only layouts that have this order lead to this form.
     """
 
@@ -89,6 +91,8 @@ class Placed:
     suffix: bool = False
     mixed: bool = False
     columns: frozenset[int] = frozenset()
+    short: frozenset[int] = frozenset()
+    bare: frozenset[int] = frozenset()
     price: Price = FREE
     turned: frozenset[str] = frozenset()
 

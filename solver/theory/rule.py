@@ -115,7 +115,8 @@ class Rule:
     written in place of its way. ``letters`` name the dimensions of each port, where these are a format that others may
     have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has no other ways than these,
     where one is not available either; where none is, the node has the rule ``otherwise``, if there is one. A node of
-    which nothing is known is ``kept`` in its own layout.
+    which nothing is known is ``kept`` in its own layout. Where the graph splits a label among the ``cuts`` there are
+    more ways, which the rule has when it is asked again with these.
     """
 
     inputs: tuple[int, ...]
@@ -128,6 +129,7 @@ class Rule:
     closed: bool = False
     otherwise: Rule | None = None
     kept: bool = False
+    cuts: frozenset[str] = frozenset()
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -153,7 +155,8 @@ class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
     ``entangled`` are numbers of blocks of a Reshape (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides
-    have no common factors.
+    have no common factors. ``cuts`` are the sizes of the factors that the graph splits labels into, of those
+    that a rule has among its ``cuts``.
 
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
@@ -163,6 +166,7 @@ class Site:
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
     entangled: frozenset[int] = frozenset()
+    cuts: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
     def input(self, number: int) -> Value | None:
         """An input, None where it is left out."""
@@ -326,7 +330,8 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
 
     def form(before: Form) -> Form:
         if isinstance(before, Placed):
-            return replace(before, places=grown(before.places), columns=ports(before.columns) | apart)
+            columns, short, bare = map(ports, (before.columns, before.short, before.bare))
+            return replace(before, places=grown(before.places), columns=columns | apart, short=short, bare=bare)
         moved = before.renumbered(ports)
         return replace(moved, pinned=moved.pinned | apart)
 
@@ -356,18 +361,23 @@ def _covers(site: Site, found: Rule) -> bool:
     ports = [*(site.node.inputs[number] for number in found.inputs), *filter(None, site.node.outputs)]
     if [len(dims) for dims in found.dims] != [len(values[name].shape) for name in ports]:
         return False  # what the file says of a tensor contradicts its operators
-    if not found.ways or not all(_is_placed(found.dims, way.form) for way in found.ways):
+    if not found.ways or not all(_is_placed(found.dims, way) for way in found.ways):
         return False  # likewise
     return all(values[name].data is not None or _is_size(site, name) for name in others)
 
 
-def _is_placed(dims: Sequence[Dims], form: Form) -> bool:
-    """Whether a form has a place for the labels of every port, its frame or the port's own places."""
-    ports = list(map(_names, dims))
+def _is_placed(dims: Sequence[Dims], way: Way) -> bool:
+    """Whether a way has a place for the labels of every port, its frame or the port's own places."""
+    form, ports = way.form, [_factored(_names(each), way) for each in dims]
     if isinstance(form, Placed):
         return all(_names(places) | {*form.prefix} >= labels for places, labels in zip(form.places, ports, strict=True))
     followers = [labels for number, labels in enumerate(ports) if number not in form.pinned and not form.apart]
     return all(ports[form.frame] >= labels for labels in followers)
+
+
+def _factored(labels: set[str], way: Way) -> set[str]:
+    """Labels, or those that a way has in their place."""
+    return {name for label in labels for name in way.factors.get(label, (label,))}
 
 
 def _names(dims: Dims) -> set[str]:

@@ -275,16 +275,46 @@ def test_entangled_reshapes_are_told(before: tuple[int, ...], after: tuple[int, 
     assert found.assignment.kept == ({} if nested else {"entangled Reshape": 1})
 
 
+@pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("axis", range(3))
-def test_what_is_collected_is_told_of(axis: int) -> None:
-    """A Scan may collect along any axis, where the layouts of what it computes alone are searched."""
+def test_what_is_collected_goes_along_any_axis(axis: int, place: int) -> None:
+    """A Scan is told along which."""
     make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     body = onnx.helper.make_graph([make("Relu", ["e"], ["r"])], "body", [info("e", 1, [4, 5])], [info("r", 1, [4, 5])])
+    perm = [each for each in range(3) if each != axis]
+    perm.insert(place, axis)
     nodes = [
-        make("Scan", ["x"], ["s"], num_scan_inputs=1, body=body, scan_output_axes=[axis]),
-        make("Transpose", ["s"], ["y"], perm=[2, 1, 0]),
+        make("Scan", ["x"], ["s"], num_scan_inputs=1, body=body, scan_output_axes=[axis], scan_output_directions=[1]),
+        make("Transpose", ["s"], ["y"], perm=perm),
     ]
     graph = onnx.helper.make_graph(nodes, "g", [info("x", 1, [3, 4, 5])], [info("y", 1, None)])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
     found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose")
-    assert found.price.transposes == 1 and found.assignment.kept == {"Scan output": 1}
+    assert found.price.transposes == 0 and found.assignment.kept == {}
+    data = {"x": np.random.default_rng(axis).standard_normal((3, 4, 5)).astype(np.float32)}
+    results = [
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, data)[0] for each in (model, found.model)
+    ]
+    np.testing.assert_array_equal(*results)
+
+
+def test_what_a_loop_collects_is_told_of() -> None:
+    """It comes in front of its elements."""
+    make, info, held = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.numpy_helper.from_array
+    body = onnx.helper.make_graph(
+        [make("Identity", ["c"], ["d"]), make("Gather", ["x", "i"], ["r"], axis=0)],
+        "body",
+        [info("i", 7, []), info("c", 9, [])],
+        [info("d", 9, []), info("r", 1, [4, 5])],
+    )
+    nodes = [make("Loop", ["n", "go"], ["s"], body=body), make("Transpose", ["s"], ["y"], perm=[2, 1, 0])]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [info("x", 1, [3, 4, 5])],
+        [info("y", 1, None)],
+        [held(np.array(3), "n"), held(np.array(True), "go")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose")
+    assert found.price.transposes == 1 and found.assignment.kept == {"Loop output": 1}

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 
 from layoutsolve.ir.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rewrite, Rule, Site, Step, Way, rule, unnamed
+from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rewrite, Rule, Site, Step, Way, int64, rule, unnamed
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
+
+FLOATS, MOST_CUT = frozenset(("float16", "bfloat16", "float32", "float64")), 4
+"""Types of weights of which products of heads are offered, and the most factors that their heads are among."""
 
 OTHERWISE: Mapping[str, str] = {
     "NN": "swapped NN", "NT": "swapped NT", "TN": "swapped NT", "TT": "swapped NT", "MatMul": "swapped MatMul",
@@ -64,14 +68,18 @@ def gemm(site: Site) -> Rule | None:
         ]
     if known and not constant and not bias:
         ways += _by_matrix(P, ("m",), free, facts)
+    ways = _as_priced(site, ways)
+    if bias in ((), ((M,),)):
+        ways += _by_head(site, *((P, "m") if constant else (M, "p")), (), facts, biased)
     letters = (
         "CN" if site.attribute("transA", 0) else "NC",
         "OI" if site.attribute("transB", 0) else "IO",
         *("O" if each == (M,) else unnamed(len(each)) for each in bias),
         "NC",
     )
-    ways = [replace(way, rewrite=_scaled(site, way.rewrite)) for way in _as_priced(site, ways)]
-    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
+    ways = [replace(way, rewrite=_scaled(site, way.rewrite)) for way in ways]
+    cuts = _splitting(site, "m" if constant else "p") if bias in ((), ((M,),)) else frozenset()
+    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters, cuts=cuts)
 
 
 def _scaled(site: Site, rewrite: Rewrite) -> Rewrite:
@@ -252,7 +260,79 @@ def matmul(site: Site) -> Rule | None:
         computed = site.constant(1) is None  # else it is stored as the others want it
         for kind, *places in forms if computed else forms[:4]:
             ways.append(product(kind, Placed(tuple(places), free | {*p}, mixed=True), facts))
-    return Rule((0, 1), dims, tuple(_as_priced(site, ways)))
+    ways, produced = _as_priced(site, ways), "n" if site.constant(1) is not None else "m"
+    ways += _by_head(site, M if produced == "n" else N, produced, labels, facts)
+    return Rule((0, 1), dims, tuple(ways), cuts=_splitting(site, produced))
+
+
+def _splitting(site: Site, produced: str) -> frozenset[str]:
+    """The labels of a matrix of floats that products of heads may split."""
+    weights = site.required(1 if site.constant(1) is not None else 0)
+    held = weights.data is not None and len(weights.shape) == 2 and site.floating
+    return frozenset((produced, "k") if held and weights.dtype in FLOATS else ())
+
+
+def _by_head(
+    site: Site, rows: tuple[str, ...], produced: str, lines: tuple[str, ...], facts: str, biased: str = ""
+) -> Iterator[Way]:
+    """The ways to multiply by a matrix whose ``produced`` or contracted label the graph splits, as into heads of
+    attention: a product for each of some of its factors, with weights that are split likewise. Where these are
+    contracted, what all products give is summed.
+    """
+    weights = 1 if site.constant(1) is not None else 0
+    data, last = 1 - weights, 2 + bool(biased)
+
+    def line(n: tuple[str, ...]) -> Dims:
+        return ((), n) if weights else (rows, ())
+
+    for label in (produced, "k"):
+        sizes = site.cuts.get(label, ())
+        names = tuple(f"{label}{number}" for number in range(len(sizes)))
+        factors = {label: dict(zip(names, sizes, strict=True))}
+        for heads in (
+            each
+            for count in range(1, len(names) if len(names) <= MOST_CUT else 0)
+            for each in combinations(names, count)
+        ):
+            rest, summed = tuple(name for name in names if name not in heads), label == "k"
+            k, n = (rest, (produced,)) if summed else (K, rest)
+            for turned in (False, True):
+                places: dict[int, tuple[tuple[str, ...], ...]] = {
+                    data: (rows, k), weights: (k, n), **({2: line(n)} if biased else {}), last: (rows, n)
+                }  # fmt: skip
+                form = Placed(
+                    tuple(places[port][::-1] if turned else places[port] for port in sorted(places)),
+                    frozenset((*rows, *k, *n)),
+                    prefix=(*lines, *heads),
+                    short=frozenset(() if summed else (data,)),
+                    bare=frozenset((2, last) if summed else ()),
+                )
+                operands = (weights, data) if turned else (data, weights)
+                kind = f"{'swapped ' if turned else ''}MatMul {'summed over' if summed else 'of'} heads, {facts}"
+                rewrite = _of_heads(operands, heads if summed else (), site.real, biased)
+                yield Way(form, rewrite, kind, factors=factors, swapped=operands == (1, 0))
+
+
+def _of_heads(operands: tuple[int, int], summed: tuple[str, ...], dtype: str, biased: str) -> Rewrite:
+    """A MatMul of batches, the sum over those that are ``summed``, and the bias."""
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        axes = [axis for axis, group in enumerate(row.arrangement) if any(slot[0] in summed for slot in group)]
+        product = list(shapes[-1])
+        for axis in axes:
+            product.insert(axis, shapes[operands[0]][axis])
+        names = ["product", *(["total"] if axes else []), *(["biased"] if biased else [])]
+        made: list[int | Between] = [Between(names[0], dtype, tuple(product))]
+        made += [Between(name, dtype, shapes[-1]) for name in names[1:]]
+        made[-1] = 0
+        steps = [Step("MatMul", operands, (made[0],))]
+        if axes:
+            steps.append(Step("ReduceSum", (names[0], int64(*axes)), (made[1],), {"keepdims": 0}))
+        if biased:
+            steps.append(Step("Add", (names[-2], 2), (0,)))
+        return tuple(steps)
+
+    return rewrite
 
 
 def batches(count: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 
 from layoutsolve.ir.graph import Shape
@@ -44,9 +45,17 @@ def element(site: Site) -> Rule:
 
 @rule("Stack")
 def stack(site: Site) -> Rule | None:
-    """What is collected of all iterations: in front of elements in any order, which is that of the result."""
+    """What is collected of all iterations: anywhere among the dimensions of elements by a Scan, whose axis it is.
+
+    A Loop has it in front of elements in any order of whole dimensions, which is that of the result.
+    """
     axis, inner = site.attribute("axis"), numbered(site.required(0).shape)
-    turns = (("turns",),)
+    turns, along = (("turns",),), frozenset({"turns"})
+    dims = (inner, inner[:axis] + turns + inner[axis:])
+    if site.graph.openers[site.node.regions[0]].op == "Scan":
+        form = Arranged(frame=1, alone=along, gained=along, sensitive=along)
+        rewrite = partial(_along, site)
+        return Rule((0,), dims, (Way(form, rewrite, Along("turns")),), solid=along)
     orders = permutations(range(len(inner))) if len(inner) <= MOST else [tuple(range(len(inner)))]
 
     def way(order: tuple[int, ...], at: int) -> Way:
@@ -59,4 +68,8 @@ def stack(site: Site) -> Rule | None:
 
     ways = [way(tuple(range(len(inner))), axis)]
     ways += [way(order, 0) for order in orders if (list(order), 0) != (list(range(len(inner))), axis)]
-    return Rule((0,), (inner, inner[:axis] + turns + inner[axis:]), tuple(ways), solid=frozenset({"turns"}))
+    return Rule((0,), dims, tuple(ways), solid=along)
+
+
+def _along(site: Site, row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    return site.same({"axis": position(row.arrangement, "turns")})
