@@ -4,12 +4,13 @@ Models come from folders, or where none is given from :mod:`experiments.make.zoo
 behind the flatbuffer. Kinds of faults that were injected least come first. A fault counts where it changes an output by
 more than the source's own noise on any of some inputs that the verification does not see: as far as the right
 conversion and LiteRT's default path are from LiteRT's plain kernels, and at least one step of quantised numbers, or
-1e-4 of the range of floats.
+1e-4 of the range of floats. With ``--resume`` a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections import Counter
@@ -605,6 +606,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=None, metavar="S", help="begin no model after so long")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="what is broken where (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all verdicts to FILE")
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="add each model's verdicts to JSON Lines, and leave out what is there",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made, LiteRT(120) as litert:
         if not options.folder:
@@ -618,7 +625,10 @@ def main() -> None:
 
 
 def _all(options: argparse.Namespace, litert: LiteRT) -> Iterator[Judged]:
-    start, done = time.monotonic(), Counter[str]()
+    known = _known(options.resume)
+    start, done = time.monotonic(), Counter(each.fault for each in known if each.fault)
+    tried = {each.model for each in known}
+    yield from known
     for number, model in enumerate(chain(*(models(folder, options.only) for folder in options.folder))):
         late = options.seconds is not None and time.monotonic() - start > options.seconds
         if number % options.every or late or model.path.stat().st_size > options.largest:
@@ -626,9 +636,12 @@ def _all(options: argparse.Namespace, litert: LiteRT) -> Iterator[Judged]:
         source, name = model.source, model.name
         if number // options.every % options.behind == 0:
             source, name = packed(opened(source), source), f"{name} (constants behind)"
+        if name in tried:
+            continue
+        rows = list[Judged]()
         try:
             for found in judged(name, source, litert, options, done):
-                yield found
+                rows.append(found)
                 if (found.verdict != "pass") != bool(found.fault) and (found.counts or not found.fault):
                     told = "\n    ".join(found.told.splitlines()[-4:])
                     print(
@@ -637,6 +650,17 @@ def _all(options: argparse.Namespace, litert: LiteRT) -> Iterator[Judged]:
                     )
         except ConversionError as error:
             print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+        if options.resume is not None:
+            with options.resume.open("a") as file:
+                file.writelines(json.dumps(each.__dict__) + "\n" for each in rows)
+        yield from rows
+
+
+def _known(path: Path | None) -> list[Judged]:
+    """The verdicts that an earlier run has written."""
+    if path is None or not path.exists():
+        return []
+    return [Judged(**json.loads(line)) for line in path.read_text().splitlines()]
 
 
 if __name__ == "__main__":
