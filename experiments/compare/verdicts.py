@@ -457,7 +457,7 @@ class Bench:
     def of(cls, source: bytes, conversion: Conversion, litert: LiteRT) -> Bench | None:
         """None where LiteRT runs none of the inputs."""
         ports = litert.describe(source)
-        allowed = limits(parse(source).subgraphs[0])
+        allowed = limits(parse(source))
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
         inputs, results, truths = list[dict[str, Array]](), list[list[Array]](), list[tuple[Any, Any]]()
         for sample in range(SAMPLES):
