@@ -33,7 +33,7 @@ from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
 from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
-from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE, Tally, near
+from layoutsolve.verification.tensor_statistics import RECURRENT, TIE, WIDEST_TIE, Tally, near
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
@@ -130,11 +130,15 @@ class Place:
         return _arranged(whole, self.stored.logical, self.stored.layout, sizes)
 
     def back(self, data: Array, like: Array) -> Array:
-        """What the ONNX model stores, as LiteRT has it."""
+        """What the ONNX model stores, as LiteRT has it. What has another shape there has one more dimension than
+        LiteRT's: as it is it might have LiteRT's shape, which only its layout ought to give.
+        """
         wide = _wide(self.value, like.shape)
         sizes = None if wide is None else _sizes(self.stored, wide)
-        if sizes is None or wide is None or list(data.shape) != _shape(self.stored.layout, sizes):
+        if sizes is None or wide is None:
             return data
+        if list(data.shape) != _shape(self.stored.layout, sizes):
+            return data[np.newaxis] if data.shape == like.shape else data
         whole = _arranged(data, self.stored.layout, self.stored.logical, sizes).reshape(wide)
         own = whole[tuple(slice(size) for size in like.shape)]
         after, before = self.value.quant, quant_of(self.tensor)
@@ -212,7 +216,7 @@ class Inspector:
         rounding: Collection[tuple[int, int]] = (),
         symmetric: bool = False,
     ) -> None:
-        self._subgraph, self._places = places_of(source, inside)
+        self._subgraph, self._places, self._states = places_of(source, inside)
         self._rounding, self._symmetric = rounding, symmetric
         self._model, self._permutations = model, permutations
         self._cut: _Cut | None = None
@@ -224,7 +228,7 @@ class Inspector:
     @property
     def tensors(self) -> list[int]:
         """The tensors that LiteRT has to return."""
-        return list(self._places)
+        return [*self._places, *self._states]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -251,10 +255,17 @@ class Inspector:
             }
             self._places = {index: place for index, place in self._places.items() if fits[index]}
             self._cut = _Cut.of(self._model, self._places)
+            following = {} if self._cut.runtime is None else self._cut.runtime.following
+            self._states = {
+                index: place
+                for index, place in self._states.items()
+                if place.stored.name in following and all(_fits(place, run.tensors.get(index)) for run in runs)
+            }
         cut = self._cut
         given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
-        results = cut.run(given)
-        noisy = cache(lambda: cut.run(_rounded(given)))
+        after = [{place.stored.name: _put(place, run.tensors) for place in self._states.values()} for run in runs]
+        results = cut.run(given, after)
+        noisy = cache(lambda: cut.run(_rounded(given), after))
         known = frozenset(self._places)
         for index in (each for operator in self._subgraph.operators for each in operator.outputs if each in known):
             place = self._places[index]
@@ -278,6 +289,7 @@ class Inspector:
                 again = partial(self._again, place, runs, noisy, number, one)
                 _compare(tally, (one, other), real, ignored, again)
         self._ends(runs, results, noisy)
+        self._left(runs, results, noisy)
 
     def _again(
         self,
@@ -400,6 +412,32 @@ class Inspector:
                 again = partial(self._end_again, name, noisy, number, one)
                 _compare(tally, (one, other), lambda: None, None, again)
 
+    def _left(
+        self,
+        runs: Sequence[Run],
+        results: Sequence[Mapping[str, Array]],
+        noisy: Callable[[], Sequence[Mapping[str, Array]]],
+    ) -> None:
+        """Compare the states that each run leaves: the next one is given LiteRT's."""
+        assert self._cut is not None
+        readers = {index: operator for operator in self._subgraph.operators for index in operator.inputs}
+        for index, place in self._states.items():
+            assert self._cut.runtime is not None
+            name = self._cut.runtime.following[place.stored.name]
+            for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+                if index not in readers or name not in here:
+                    continue
+                if index not in self._tallies:
+                    self._written[index] = readers[index], ()
+                    self._tallies[index] = self._tally(place.port, readers[index], (), run)
+                like = run.tensors[index]
+                one, other = _apart(like, place.back(here[name], like))
+
+                def again(name: str = name, number: int = number, place: Place = place, like: Array = like) -> Array:
+                    return place.back(noisy()[number][name], like)
+
+                _compare(self._tallies[index], (one, other), lambda: None, None, again)
+
     def _turned(self, name: str, data: Array) -> Array:
         """An output in the source's order of dimensions."""
         order = self._permutations.get(name)
@@ -424,7 +462,8 @@ class Inspector:
     def compared(self) -> list[Compared]:
         """What was compared, in the order in which it is computed, and then outputs that are no known tensors."""
         makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
-        inside = [Compared(*self._written[index], self._tallies[index]) for index in makers if index in self._tallies]
+        computed = (index for index in (*makers, *self._states) if index in self._tallies)
+        inside = [Compared(*self._written[index], self._tallies[index]) for index in computed]
         outputs = ((makers.get(self._subgraph.outputs[place]), tally) for place, tally in self._ends_tallies.items())
         return [*inside, *(Compared(maker, (), tally) for maker, tally in outputs if maker is not None)]
 
@@ -476,8 +515,8 @@ def _apart(one: Array, other: Array) -> Pair:
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
 
 
-def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]]:
-    """The main subgraph, and the tensors in it that are found in the ONNX model, by number."""
+def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place], dict[int, Place]]:
+    """The main subgraph, and the tensors in it that are found in the ONNX model, by number; its states apart."""
     values, stored = inside
     model = parse(source)
     subgraph = model.subgraphs[0]
@@ -486,12 +525,23 @@ def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]
     made = (index for operator in subgraph.operators for index in operator.outputs if index in read)
     given = (*subgraph.inputs, *made)
     held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
-    named = {each.index: names[each.index] for each in held if not each.is_variable and each.data is None}
-    return subgraph, {
-        index: Place(subgraph.tensors[index], values[name], stored[name])
-        for index, name in named.items()
-        if name in values and name in stored
+    known = {
+        each.index: Place(each, values[name], stored[name])
+        for each in subgraph.tensors
+        if each.data is None and (name := names[each.index]) in values and name in stored
     }
+    named = [each.index for each in held if not each.is_variable]
+    cells = {each for operator in subgraph.operators if operator.name in RECURRENT for each in operator.inputs}
+    states = [each.index for each in subgraph.tensors if each.is_variable and not _gathers(each, cells)]
+    first, second = ({index: known[index] for index in some if index in known} for some in (named, states))
+    return subgraph, first, second
+
+
+def _gathers(tensor: Tensor, cells: Collection[int]) -> bool:
+    """Whether a state is a cell of 16 bits, in which the roundings of a whole sequence come together: the outputs of
+    later runs tell whether it is right.
+    """
+    return tensor.dtype == "int16" and tensor.index in cells
 
 
 def _fits(place: Place, data: Array | None) -> bool:
@@ -540,12 +590,14 @@ class _Cut:
         """What the model reads in one step: LiteRT's tensors, beside the model's own inputs."""
         return {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
 
-    def run(self, steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
-        """What is computed in one step after the other."""
+    def run(
+        self, steps: Sequence[Mapping[str, Array]], states: Sequence[Mapping[str, Array]]
+    ) -> list[Mapping[str, Array]]:
+        """What is computed in one step after the other, of which each leaves LiteRT's ``states``."""
         if self.runtime is None:
             return [{} for _ in steps]
         names = self.runtime.outputs
-        return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
+        return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps, states)]
 
     def agrees(self, place: Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
         """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""

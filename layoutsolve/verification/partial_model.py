@@ -92,7 +92,7 @@ def partial_of(litert: LiteRT, source: bytes, inside: Inside) -> Partial | None:
     """Remove the operators for which LiteRT reports that it has no kernel; None where there are none in the main
     subgraph, or where nothing would be left to compare.
     """
-    subgraph, places = places_of(source, inside)
+    subgraph, places, _ = places_of(source, inside)
     found = Partial(source, {index: end for index, place in places.items() if (end := _end(place)) is not None})
     lacking = set[int]()
     while refusal := litert.refusal(found.source):

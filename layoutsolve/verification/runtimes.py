@@ -363,12 +363,17 @@ class OnnxRuntime:
         return [np.asarray(result) for result in results]
 
 
-def stepped(runtime: OnnxRuntime, steps: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
-    """The outputs for one set of inputs after the other, each time with the states that the run before has left."""
+def stepped(
+    runtime: OnnxRuntime, steps: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]] = ()
+) -> list[list[Array]]:
+    """The outputs for one set of inputs after the other, each time with the states that the run before has left, or
+    with those that are ``given`` after each.
+    """
     states: dict[str, Array] = {}
     found = []
-    for inputs in steps:
+    for step, inputs in enumerate(steps):
         found.append(runtime.run({**inputs, **states}))
         after = dict(zip(runtime.outputs, found[-1], strict=True))
-        states = {name: after[output] for name, output in runtime.following.items()}
+        own = {name: after[output] for name, output in runtime.following.items()}
+        states = {**own, **given[step]} if given else own
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import onnx
@@ -170,3 +171,36 @@ def test_inputs_in_the_middle_between_two_numbers_do_not_depart(zero: int, insid
     data = {"x": (np.arange(-40, 40).reshape(20, 4) * 0.5 * 0.0625).astype(np.float32)}
     found = layoutsolve.verify(source, layoutsolve.convert(source), data=data)
     assert found.inspection is not None and found.inspection.departure is None and found.inspection.compared
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (1, 4, 3), (2, 1, 5), (1, 1, 6), (1, 3, 1, 4)])
+@pytest.mark.parametrize("behind", [False, True])
+def test_another_shape_departs(shape: tuple[int, ...], behind: bool) -> None:
+    """A Transpose that only moves dimensions of size 1 keeps all elements where they are: its shape alone is wrong."""
+    build, order = Builder(), tuple(reversed(range(len(shape))))
+    x, turned = build.input("x", shape), shape[::-1]
+    squared, moved = build.tensor("squared", shape), build.tensor("moved", turned)
+    build.operator("SQUARE", [x], [squared])
+    build.operator("TRANSPOSE", [squared, build.constant("order", np.array(order, np.int32))], [moved])
+    if behind:
+        result = build.tensor("result", turned)
+        build.operator("NEG", [moved], [result])
+        moved = result
+    source = build.finish(moved)
+    right = layoutsolve.convert(source)
+    assert layoutsolve.verify(source, right).verdict == "pass"
+    places = [at for at, node in enumerate(right.model.graph.node) if node.op_type in ("Transpose", "Reshape")]
+    assert places == list(range(places[0], places[-1] + 1))
+    data = np.arange(np.prod(shape)).reshape(shape)
+    for other in permutations(range(len(shape))):
+        found = data.transpose(other)
+        if found.shape == turned and np.array_equal(found, data.transpose(order)):
+            continue
+        made = onnx.ModelProto()
+        made.CopyFrom(right.model)
+        first, last = (made.graph.node[at] for at in (places[0], places[-1]))
+        moves = helper.make_node("Transpose", [first.input[0]], [last.output[0]], name=last.name, perm=other)
+        last.CopyFrom(moves)
+        del made.graph.node[places[0] : places[-1]]
+        told = layoutsolve.verify(source, replace(right, model=made))
+        assert told.verdict == "FAIL" and told.inspection is not None and told.inspection.departure is not None, other

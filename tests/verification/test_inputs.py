@@ -198,7 +198,7 @@ def test_signatures(seed: int) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if "LSTM-float32" in case.name], ids=lambda case: case.name)
 def test_states(case: object) -> None:
-    """What a run leaves is compared by what later runs make of it."""
+    """What a run leaves is compared, and so is what later runs make of it."""
     source = case.make().source  # type: ignore[attr-defined]
     conversion = layoutsolve.convert(source)
     found = layoutsolve.verify(source, conversion, tensors=True, samples=2)
@@ -210,8 +210,7 @@ def test_states(case: object) -> None:
         if first in node.output:
             node.op_type = "Neg"
     broken = replace(conversion, model=made)
-    assert layoutsolve.verify(source, broken, steps=1).passed
-    assert not layoutsolve.verify(source, broken).passed
+    assert not any(layoutsolve.verify(source, broken, steps=steps).passed for steps in (1, None))
 
 
 def saved(tmp_path: Path, kind: str) -> Path:
