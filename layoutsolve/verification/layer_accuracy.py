@@ -33,7 +33,7 @@ from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
 from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
-from layoutsolve.verification.tensor_statistics import RECURRENT, TIE, WIDEST_TIE, Tally, near
+from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE, Tally, near
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
@@ -531,17 +531,16 @@ def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]
         if each.data is None and (name := names[each.index]) in values and name in stored
     }
     named = [each.index for each in held if not each.is_variable]
-    cells = {each for operator in subgraph.operators if operator.name in RECURRENT for each in operator.inputs}
-    states = [each.index for each in subgraph.tensors if each.is_variable and not _gathers(each, cells)]
+    states = [each.index for each in subgraph.tensors if each.is_variable and not _gathers(each)]
     first, second = ({index: known[index] for index in some if index in known} for some in (named, states))
     return subgraph, first, second
 
 
-def _gathers(tensor: Tensor, cells: Collection[int]) -> bool:
-    """Whether a state is a cell of 16 bits, in which the roundings of a whole sequence come together: the outputs of
-    later runs tell whether it is right.
+def _gathers(tensor: Tensor) -> bool:
+    """Whether a state is a cell, or holds sums, of 16 bits, in which roundings come together that no real number is
+    known of: the outputs of later runs tell whether it is right.
     """
-    return tensor.dtype == "int16" and tensor.index in cells
+    return tensor.dtype == "int16" and quant_of(tensor) is not None
 
 
 def _fits(place: Place, data: Array | None) -> bool:

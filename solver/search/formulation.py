@@ -29,8 +29,10 @@ Reads = Mapping[Layout, Literals | None]
 LOOKED_AT, TERM = 8, 2
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
 
-CONSTRAINTS = 40_000
-"""The most constraints of a program that is stated: its relaxation takes 2 to 3 kB for each of them."""
+CONSTRAINTS, TERMS = 40_000, 600_000
+"""The most constraints of a program that is stated, and terms in them: its relaxation takes 2 to 3 kB for each
+constraint of a few terms, and 0.2 kB for each term where layouts are many.
+"""
 
 
 class Formulation:
@@ -47,7 +49,7 @@ class Formulation:
         self.problem, self.domains, self.limit = problem, domains, limit
         self.reshapes = grouping(tiers)
         self.apart = not self.reshapes and not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])
-        self.count = 0
+        self.count = self.size = 0
         self.choices: dict[tuple[int, int], int] = {}
         self.exactly: list[Literals] = []
         self.rows: list[Row] = []
@@ -66,7 +68,8 @@ class Formulation:
     @property
     def complete(self) -> bool:
         """Whether it has all that it is of: neither is the limit over, nor is it too large to be solved."""
-        return len(self.rows) + len(self.exactly) <= CONSTRAINTS and not self.limit.over
+        small = len(self.rows) + len(self.exactly) <= CONSTRAINTS and self.size <= TERMS
+        return small and not self.limit.over
 
     def _new(self) -> int:
         self.count += 1
@@ -75,6 +78,7 @@ class Formulation:
     def _row(self, terms: Terms, least: int) -> None:
         """A sum is at least a number."""
         self.limit.spend(TERM * len(terms))
+        self.size += len(terms)
         total: dict[int, int] = {}
         for literal, weight in terms:
             total[literal] = total.get(literal, 0) + weight

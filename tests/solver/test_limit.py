@@ -261,16 +261,22 @@ def test_seconds_are_held() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("most", [0, 30, 300])
-def test_models_that_are_too_large_are_not_searched(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few constraints a model may have: a right answer, no worse than any heuristic, and nothing claimed."""
+@pytest.mark.parametrize(
+    ("largest", "most"), [("CONSTRAINTS", 0), ("CONSTRAINTS", 30), ("CONSTRAINTS", 300), ("TERMS", 60), ("TERMS", 600)]
+)
+def test_models_that_are_too_large_are_not_searched(
+    seed: int, largest: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few constraints, or terms in them, a model may have: a right answer, no worse than any heuristic, and
+    nothing claimed.
+    """
     graph = random_graph(seed, 12, CONTROL)
     for objective in ("min-executed", "min-nodes"):
         tiers = OBJECTIVES[objective]
         best = assign(graph, objective=objective)
         simple = ranked(assign(graph, objective=objective, strategy="transpose").price, tiers)
         with monkeypatch.context() as patch:
-            patch.setattr(formulation, "CONSTRAINTS", most)
+            patch.setattr(formulation, largest, most)
             found = assign(graph, objective=objective)
         assert ranked(found.price, tiers)[0] <= simple[0]
         assert found.bound <= ranked(best.price, tiers)[0]
