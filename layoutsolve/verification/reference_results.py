@@ -8,7 +8,7 @@ from math import erfc, pi, sqrt
 import numpy as np
 
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import Array
 
 _erfc = np.vectorize(erfc, [float])
@@ -54,11 +54,17 @@ def _product(x: Array, _: Operator, shape: Shape, constants: Constants) -> Array
     return np.asarray(x.prod(tuple(axes))).reshape(shape)
 
 
+def _prelu(x: Array, _: Operator, shape: Shape, constants: Constants) -> Array:
+    return np.full(shape, np.nan) if constants[0] is None else np.where(x < 0, x * constants[0], x)
+
+
 FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape, Constants], Array]] = {
     "EXP": lambda x, *_: np.exp(x),
     "GELU": _gelu,
+    "LEAKY_RELU": lambda x, operator, *_: np.where(x < 0, x * float(operator.options.get("alpha", 0.0)), x),
     "LOG": lambda x, *_: np.log(x),
     "LOGISTIC": lambda x, *_: 1 / (1 + np.exp(-x)),
+    "PRELU": _prelu,
     "REDUCE_PROD": _product,
     "RESIZE_BILINEAR": _resized,
     "RSQRT": lambda x, *_: 1 / np.sqrt(x),
@@ -67,15 +73,27 @@ FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape, Constants], Array]] = 
 }
 """Operators by name, as functions of real numbers; NaN is what cannot be told."""
 
-TYPES: Mapping[str, tuple[str, ...]] = {"GELU": ("float16", "int16"), "REDUCE_PROD": ("int8", "int16")}
-"""The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor, and a GELU
-in float16 after each operation.
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "GELU": ("float16", "int16"),
+    "LEAKY_RELU": ("int8", "uint8", "int16"),
+    "PRELU": ("int8", "uint8", "int16"),
+    "REDUCE_PROD": ("int8", "int16"),
+}
+"""The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor, a GELU in
+float16 after each operation, and a LEAKY_RELU or PRELU to a whole number before it is divided by a power of two.
 """
 
 
-def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) -> Array | None:
+def _real(tensor: Tensor) -> Array | None:
+    """The real numbers of a constant."""
+    quant = quant_of(tensor)
+    return tensor.data if quant is None or tensor.data is None else quant.real(tensor.data).astype(np.float64)
+
+
+def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) -> tuple[Array, Array] | None:
     """The result of an operator for what LiteRT has of its input, rounded as its type is, and LiteRT's where it is no
-    number; None for operators, and types of them, that LiteRT does not approximate so.
+    number; and the real numbers that are rounded. None for operators, and types of them, that LiteRT does not
+    approximate so, and where nothing can be told.
     """
     ends = (operator.inputs[0], operator.outputs[0]) if operator.name in FUNCTIONS else ()
     if not ends or any(index not in tensors or not tensors[index].size for index in ends):
@@ -84,11 +102,11 @@ def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) 
     if {each.dtype for each in stated} not in [{each} for each in TYPES.get(operator.name, ("int16",))]:
         return None
     known, x = tensors[operator.outputs[0]], tensors[operator.inputs[0]].astype(np.float64)
-    constants = [subgraph.tensors[index].data for index in operator.inputs[1:]]
+    constants = [_real(subgraph.tensors[index]) for index in operator.inputs[1:]]
     if known.dtype.kind == "f":
         with np.errstate(all="ignore"):
             result = FUNCTIONS[operator.name](x, operator, known.shape, constants)
-        return np.where(np.isnan(result), known, result).astype(known.dtype)
+        return np.where(np.isnan(result), known, result).astype(known.dtype), result
     read, made = (quant_of(each) for each in stated)
     if read is None or made is None:
         return None
@@ -96,5 +114,7 @@ def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) 
     with np.errstate(all="ignore"):
         result = FUNCTIONS[operator.name](x, operator, known.shape, constants)
         found = np.rint(result / float(made.scale[0]) + float(made.zero_point[0]))
+    if np.isnan(result).all():
+        return None
     limits = np.iinfo(known.dtype)
-    return np.clip(np.where(np.isnan(found), known, found), limits.min, limits.max).astype(known.dtype)
+    return np.clip(np.where(np.isnan(found), known, found), limits.min, limits.max).astype(known.dtype), result

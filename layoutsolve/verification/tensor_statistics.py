@@ -102,8 +102,8 @@ class Tally:
     """What is counted of one tensor, over all runs. It is ``rough`` where the conversion was asked to round otherwise:
     activations at run time, or weights. ``length`` is how many floats one of it is added up from, as LiteRT does it one
     after the other, and ``tie`` how near to the middle a real value may be for both neighbours to be right.
-    ``constant`` says whether all that LiteRT has are one number, and ``farthest`` is by how much one is off at most, in
-    LSB or as a share of the range.
+    It is ``exact`` where exact results are expected instead of LiteRT's. ``constant`` says whether all that LiteRT has
+    are one number, and ``farthest`` is by how much one is off at most, in LSB or as a share of the range.
     """
 
     port: Port
@@ -111,6 +111,7 @@ class Tally:
     rough: bool = False
     length: int = 1
     tie: float = TIE
+    exact: bool = False
     constant: bool = True
     reason: str = ""
     _count: int = 0
@@ -235,7 +236,8 @@ class Tally:
         if self.reason or kind(self.port) != "quantised" or not self._count:
             return self.reason
         bits = self.port.bits
-        share = ROUGH if self.rough else APPROXIMATE[bits].get(self.operator, SHARE[bits])
+        approximate = {} if self.exact else APPROXIMATE[bits]
+        share = ROUGH if self.rough else approximate.get(self.operator, SHARE[bits])
         most = RECURRENT.get(self.operator, MOST[bits])
         if self.farthest > most:
             return f"maximum error {self.farthest:g} LSB (threshold {most})"
