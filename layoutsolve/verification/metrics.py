@@ -42,7 +42,8 @@ class Distance:
     ``relative`` is ``maximum`` over the range of the reference. ``steps`` counts, for quantised outputs, the elements
     that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty. ``count`` is
     how many elements were compared, and ``means`` are the mean errors for each input of the model. ``unit`` is how many
-    steps are near enough, and ``near`` how many elements are.
+    steps are near enough, and ``near`` how many elements are. ``of_shape`` says whether the output has the reference's
+    shape.
     """
 
     maximum: float
@@ -54,6 +55,7 @@ class Distance:
     means: tuple[float, ...] = ()
     unit: int = 1
     near: int = 0
+    of_shape: bool = True
 
     @property
     def within(self) -> float:
@@ -127,7 +129,8 @@ def distance(port: Port, pairs: Sequence[tuple[Array, Array]], steps: int = 1) -
     input: their errors are not independent.
     """
     if any(reference.shape != result.shape for reference, result in pairs):
-        return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else (), 1)
+        steps_off = (0, 0, 0, 0, 1) if port.quantised else ()
+        return Distance(np.inf, np.inf, np.inf, 0.0, steps_off, 1, of_shape=False)
     references = [numbers(reference, port) for reference, _ in pairs]
     expected, actual = np.concatenate(references), np.concatenate([numbers(result, port) for _, result in pairs])
     if expected.dtype.kind == "U":

@@ -112,9 +112,10 @@ class OutputComparison:
     @property
     def no_further_than_accumulated(self) -> bool:
         """Whether the output is off by what roundings of operators accumulate to, each of which is right alone. No
-        rounding gives another shape, or an infinity or NaN.
+        rounding gives another shape.
         """
-        return self.accumulated is not None and self.distance.mean <= 2 * self.accumulated.mean < np.inf
+        within = self.accumulated is not None and self.distance.mean <= 2 * self.accumulated.mean
+        return within and self.distance.of_shape
 
     @property
     def reason(self) -> str:
