@@ -16,7 +16,7 @@ from layoutsolve.base.wording import native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.graph import PLAN, Origin
-from layoutsolve.proto import rank_bounds
+from layoutsolve.proto import rank_limits
 from layoutsolve.proto.messages import (
     REFUSALS,
     GraphProto,
@@ -62,11 +62,11 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     made = _outline(model)
     try:
-        outline = inferred((rank_bounds.checked(made) if given else made).SerializeToString(), follow)
+        outline = inferred((rank_limits.checked(made) if given else made).SerializeToString(), follow)
     except REFUSALS as error:
         raise _refusal(error, made, origins, given) from error
     bring_back(outline)
-    rank_bounds.bring_back(outline)
+    rank_limits.bring_back(outline)
     found = outline.graph
     _check_sizes(model.graph, found)
     kernels = {each.name: kernel_of(each) for each in model.functions}

@@ -18,15 +18,15 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     instead; ``kept`` are names of tensors that have to stay.
     """
     reads = graph.reads + Counter([*graph.outputs, *kept])
-    single, gone, nodes = dict[str, Node](), set[str](), list[Node]()
+    single, gone, nodes = dict[str, tuple[Node, Node]](), set[str](), list[Node]()
     for node in graph.nodes:
         if node.op == "Concat" and not node.domain:
-            parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
-            operands = (single[name].inputs if name in parts else (name,) for name in node.inputs)
+            parts = {name for name in node.inputs if name in single and _continues(graph, single[name][0], node)}
+            operands = (single[name][1].inputs if name in parts else (name,) for name in node.inputs)
             whole = replace(node, inputs=tuple(chain.from_iterable(operands))) if parts else node
             gone |= parts
             if reads[node.outputs[0]] == 1:
-                single[node.outputs[0]] = whole
+                single[node.outputs[0]] = node, whole
             nodes.append(whole)
         else:
             nodes.append(node)

@@ -10,20 +10,20 @@ from layoutsolve.frontend.passes import (
     attention_masks,
     block_moves,
     channel_rounding,
-    cuts,
     dilations,
     float_activations,
     groups,
     hard_activations,
     layer_norm,
+    leaky_relu_rounding,
     pad_absorption,
     pixels,
     recurrent,
-    steps,
     symmetric,
     unsigned,
     upsampling,
     weights,
+    whole_blocks,
 )
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
@@ -111,7 +111,7 @@ def lowered(
 
         graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
         graph = layer_norm.recognise(hard_activations.recognise(graph), budget)
-        return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
+        return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     graph = pad_absorption.absorbed(dilations.recognise(graph))
     graph = hard_activations.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
@@ -120,7 +120,7 @@ def lowered(
         graph = float_activations.computed(graph, budget)
     elif reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
-    graph = cuts.cut(channel_rounding.rounded(graph, reading.storage, budget), reading.storage, budget)
+    graph = whole_blocks.cut(channel_rounding.rounded(graph, reading.storage, budget), reading.storage, budget)
     if reading.quant in ("float", "exact"):  # in which no kernel computes on bytes
         return graph
     return _as_stored(graph, reading, budget)
@@ -131,4 +131,4 @@ def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = groups.joined(weights.stored(graph, reading.storage.weights), reading.storage.groups, budget)
     graph = unsigned.stored(graph) if reading.storage.unsigned else graph
-    return steps.rounded(graph) if reading.storage.real else graph
+    return leaky_relu_rounding.rounded(graph) if reading.storage.real else graph

@@ -17,8 +17,8 @@ from experiments.corpus import arguments, models
 from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.ir.graph import Array, Graph
-from layoutsolve.ir.integer_storage import Storage
 from layoutsolve.ir.saturation import may_saturate, too_large, ways
+from layoutsolve.ir.storage_options import Storage
 
 
 def layers(graph: Graph) -> Iterator[tuple[Array, ...]]:

@@ -11,7 +11,7 @@ from layoutsolve.frontend.onnx import inference_standins
 from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.ir.graph import Dim, Size
-from layoutsolve.proto import rank_bounds
+from layoutsolve.proto import rank_limits
 from layoutsolve.proto.messages import (
     DOMAINS,
     GraphProto,
@@ -110,7 +110,7 @@ class Types:
 
     def _inferred(self, model: ModelProto, follow: bool) -> ModelProto:
         """What the library infers; it follows numbers as well where that is asked for, and they are few."""
-        data, found = rank_bounds.checked(model).SerializeToString(), model
+        data, found = rank_limits.checked(model).SerializeToString(), model
         for numbers in (False, True)[: 1 + follow]:
             if numbers and not _are_few(found.graph):
                 break
@@ -216,7 +216,7 @@ class Types:
         schema = self.schema(node)
         if schema is None:
             return {}
-        rank_bounds.check_node(node, kinds, data)
+        rank_limits.check_node(node, kinds, data)
         try:
             read = {name: kinds[name].SerializeToString() for name in node.input if name}
             known = {name: content for name, content in data.items() if name in read}

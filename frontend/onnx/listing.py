@@ -8,7 +8,7 @@ from dataclasses import field
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.proto import rank_bounds
+from layoutsolve.proto import rank_limits
 from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
@@ -85,14 +85,14 @@ def inferred(model: ModelProto) -> ModelProto:
     outline = ModelProto()
     outline.CopyFrom(model)
     set_aside(outline)
-    outline = rank_bounds.checked(outline)
+    outline = rank_limits.checked(outline)
     try:
         inferred = native.shape_inference.infer_shapes(outline.SerializeToString(), False, False, False)
     except Exception:  # of a library that knows less than the runtimes that the model is for
         return model
     made: ModelProto = ModelProto.FromString(inferred)
     bring_back(made)
-    rank_bounds.bring_back(made)
+    rank_limits.bring_back(made)
     return made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Container
 from layoutsolve.base.wording import native_words
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.old_opsets import check, disguised, mended, parted, stages
-from layoutsolve.proto import rank_bounds
+from layoutsolve.proto import rank_limits
 from layoutsolve.proto.messages import DOMAINS, NEWEST_OPSET, ModelProto, native
 from layoutsolve.proto.operator_schemas import bring_back, is_fragile, is_still, set_aside
 from layoutsolve.proto.scopes import nodes_of
@@ -43,9 +43,9 @@ def converted(model: ModelProto) -> ModelProto:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
     model = _spelled(model)
     check(model, version, LOWEST)
-    given, model = model, rank_bounds.checked(model)
-    if not all(is_still(op, "", version, LOWEST) for op in rank_bounds.hidden(model)):
-        rank_bounds.check(given)  # which raises
+    given, model = model, rank_limits.checked(model)
+    if not all(is_still(op, "", version, LOWEST) for op in rank_limits.hidden(model)):
+        rank_limits.check(given)  # which raises
     from onnx import version_converter
 
     model = parted(model)
@@ -61,7 +61,7 @@ def converted(model: ModelProto) -> ModelProto:
             made = mended(version_converter.convert_version(disguise, stage), meant)
         bring_back(made)
         made = _moved(made, early, _ASIDE, "")
-        rank_bounds.bring_back(made)
+        rank_limits.bring_back(made)
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {native_words(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error

@@ -20,8 +20,8 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.passes.live_nodes import used
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Quant, Value
-from layoutsolve.ir.integer_storage import Storage
 from layoutsolve.ir.names import Names
+from layoutsolve.ir.storage_options import Storage
 
 CHANNELS = 1
 """The dimension of channels in what convolutions and pools read and write, and of what they read in their kernels."""

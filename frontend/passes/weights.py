@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
 from layoutsolve.ir.graph import Graph, Node, Quant, Value
-from layoutsolve.ir.integer_storage import WeightStorage
 from layoutsolve.ir.saturation import may_saturate
+from layoutsolve.ir.storage_options import WeightStorage
 
 
 def stored(graph: Graph, way: WeightStorage) -> Graph:

@@ -259,7 +259,7 @@ def said(options: argparse.Namespace) -> dict[str, object]:
 def _parser() -> Parser:
     parser = Parser(
         prog="layoutsolve",
-        usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
+        usage="layoutsolve [option ...] MODEL.tflite|MODEL.onnx|FOLDER|PATTERN ...",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"

@@ -80,7 +80,8 @@ def _check(names: Sequence[str], known: Collection[str], option: str) -> None:
         if name in names[:number]:
             raise OptionError(f"{option} {brief(name)}: it is given twice")
         if name not in known:
-            raise OptionError(f"{option} {brief(name)}: the model has no such tensor{nearest(name, known)}")
+            hint = nearest(name, known) or "; --print graph lists them"
+            raise OptionError(f"{option} {brief(name)}: the model has no such tensor{hint}")
 
 
 def _check_order(needed: _Needed, wanted: Collection[str], start: Sequence[str], end: Sequence[str]) -> None:

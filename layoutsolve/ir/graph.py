@@ -333,7 +333,7 @@ class Graph:
 
     @cached_property
     def openers(self) -> dict[Region, Node]:
-        """The node that opens each region."""
+        """The node that opens each subgraph, by subgraph."""
         return {region: node for node in self.nodes if node.op in OPENING for region in node.regions}
 
     @cached_property

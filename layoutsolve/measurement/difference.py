@@ -69,7 +69,7 @@ class Difference:
         yield f"{one.file} ({one.format}) -> {other.file} ({other.format})"
         figures = [
             ("Transposes", one.transposes, other.transposes),
-            ("Transposes executed", _shown(one.executed), _shown(other.executed)),
+            ("Transposes once optimized", _shown(one.executed), _shown(other.executed)),
             ("Reshapes", one.reshapes, other.reshapes),
             ("operators", sum(one.operators.values()), sum(other.operators.values())),
             ("bytes", f"{one.bytes:,}", f"{other.bytes:,}"),

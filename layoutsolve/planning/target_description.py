@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from layoutsolve.ir.integer_storage import PLAIN
+from layoutsolve.ir.storage_options import PLAIN
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_forms import Line, Match
 

@@ -85,7 +85,8 @@ class _Factors:
         for name in node.inputs:
             tails = None if values[name].data is not None else self._tails(name, axis)
             if found and (common := _common(found[-1][1], tails)) != frozenset():
-                found[-1] = [*found[-1][0], name], common
+                found[-1][0].append(name)
+                found[-1] = found[-1][0], common
             else:
                 found.append(([name], tails))
         return [operands for operands, _ in found]

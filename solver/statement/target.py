@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.base.digest import digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, product, static_elements
-from layoutsolve.ir.integer_storage import PLAIN, Dynamic, Storage
+from layoutsolve.ir.storage_options import PLAIN, Dynamic, Storage
 from layoutsolve.solver.statement.kernel_kinds import Class, Key, between, entry
 from layoutsolve.solver.statement.target_forms import Table
 from layoutsolve.solver.theory.kind import Kind, possible

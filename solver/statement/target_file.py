@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from layoutsolve.base.wording import nearest, printable
 from layoutsolve.errors import OptionError
-from layoutsolve.ir.integer_storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
+from layoutsolve.ir.storage_options import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
 from layoutsolve.solver.statement import file_schema
 from layoutsolve.solver.statement.file_schema import FieldError, Reader, array, choice, mapping, record, whole
 from layoutsolve.solver.statement.kernel_kinds import Class, Key

@@ -18,7 +18,7 @@ from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coar
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.baselines import in_source_order, propagate, transpose
-from layoutsolve.solver.strategies.exact_moves import STATED
+from layoutsolve.solver.strategies.exact_conversion_costs import STATED
 from layoutsolve.solver.strategies.orders import cheapest_orders
 
 SEARCHED, ORDERS = 0.8, 0.8

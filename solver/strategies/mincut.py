@@ -30,7 +30,7 @@ from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ra
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.default import grouped, proven
-from layoutsolve.solver.strategies.exact_moves import STATED
+from layoutsolve.solver.strategies.exact_conversion_costs import STATED
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 

@@ -17,7 +17,7 @@ from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
-from layoutsolve.solver.strategies.exact_moves import STATED, wider
+from layoutsolve.solver.strategies.exact_conversion_costs import STATED, wider
 from layoutsolve.solver.strategies.projection_bound import SomeAtoms
 
 NARROW = 0.8

@@ -118,7 +118,7 @@ def test_what_is_not_told() -> None:
     other.node[0].attribute[0].ints[:] = [0, 2]
     strange = transposing((2, 3), (1, 0))
     strange.input[0].type.tensor_type.elem_type = 99
-    for each, message in ((graph, "the shape"), (bare, "the shape"), (other, "orders"), (strange, "unknown type")):
+    for each, message in ((graph, "input shape"), (bare, "input shape"), (other, "orders"), (strange, "unknown type")):
         with pytest.raises(ValueError, match=message):
             counted(each)
 

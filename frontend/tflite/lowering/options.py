@@ -7,7 +7,7 @@ from dataclasses import field
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
-from layoutsolve.ir.integer_storage import USUAL, Dynamic, Storage
+from layoutsolve.ir.storage_options import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""

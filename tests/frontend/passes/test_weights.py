@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.frontend.passes.weights import stored
 from layoutsolve.ir.graph import Graph, Quant
-from layoutsolve.ir.integer_storage import WeightStorage
+from layoutsolve.ir.storage_options import WeightStorage
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder, feeds, run
 

@@ -12,7 +12,7 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend.passes.channel_rounding import rounded
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Quant
-from layoutsolve.ir.integer_storage import Storage
+from layoutsolve.ir.storage_options import Storage
 from layoutsolve.solver import assign
 from layoutsolve.verification.runtimes import optimised
 from tests.graphs import GraphBuilder, assert_same, feeds

@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.ir.graph import Graph, Size
-from layoutsolve.ir.integer_storage import PLAIN
+from layoutsolve.ir.storage_options import PLAIN
 from tests.builder import Builder, Quant
 from tests.frontend.tflite.small_models import convolution
 

@@ -199,7 +199,7 @@ def test_nothing_left_is_an_error() -> None:
     builder = GraphBuilder()
     y = builder.op("MaxPool", builder.input(2, 3, 4, 4), shape=(2, 3, 2, 2), kernel_shape=(2, 2), strides=(2, 2))
     graph = builder.graph(y)
-    with pytest.raises(OptionError, match="refuses every way to run MaxPool of MaxPool: choose another target"):
+    with pytest.raises(OptionError, match="refuses every alternative of MaxPool of MaxPool: choose another target"):
         rule_of(Site(graph, graph.nodes[0]), Offer(runs=replace(default_target(), kernels=refused).runs))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.frontend.passes import steps
+from layoutsolve.frontend.passes import leaky_relu_rounding
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
@@ -60,11 +60,11 @@ def leaking(seed: int, other: str) -> Graph:
 @pytest.mark.parametrize("seed", range(8))
 def test_results_stay_what_they_are(seed: int, other: str) -> None:
     graph = leaking(seed, other)
-    found = steps.rounded(graph)
+    found = leaky_relu_rounding.rounded(graph)
     assert (found is graph) == (other not in CHANGED)
     if other in CHANGED:
         assert Counter(node.op for node in found.nodes) - Counter(node.op for node in graph.nodes) == Counter(
-            steps.ROUNDED
+            leaky_relu_rounding.ROUNDED
         )
         inner = [name for node in found.nodes if node.op != "LeakyRelu" for name in node.outputs]
         assert {found.values[name].dtype for name in inner} == {"float32"}
@@ -92,7 +92,7 @@ def test_models_are_written_so(dtype: str, operator: str, tmp_path: Path) -> Non
     plain, real = (layoutsolve.convert(source, target=name).model for name in (str(other), "openvino-cpu"))
     producers = {name: node.op_type for node in real.graph.node for name in node.output}
     read = [producers[node.input[0]] for node in real.graph.node if node.op_type == "LeakyRelu"]
-    assert read == [steps.ROUNDED[-1]] * 2
+    assert read == [leaky_relu_rounding.ROUNDED[-1]] * 2
     assert "Round" not in {node.op_type for node in plain.graph.node}
     data = {"x": random.integers(*((-128, 128) if dtype == "int8" else (0, 256)), (1, 6, 5, 8)).astype(dtype)}
     expected, found = (OnnxRuntime(each.SerializeToString(), level="none").run(data)[0] for each in (plain, real))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.frontend.passes.cuts import cut
+from layoutsolve.frontend.passes.whole_blocks import cut
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Node, Quant
-from layoutsolve.ir.integer_storage import Storage
+from layoutsolve.ir.storage_options import Storage
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.frontend.passes.test_widths import NEAR, SIDE, Images
 from tests.graphs import assert_same, feeds

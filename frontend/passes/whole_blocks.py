@@ -17,8 +17,8 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE, MOST, Images, Wider, depthwise, is_own
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
-from layoutsolve.ir.integer_storage import Storage
 from layoutsolve.ir.names import Names
+from layoutsolve.ir.storage_options import Storage
 
 REAL = ("float32",)
 """The types of numbers that runtimes pad, beside quantised ones of 8 bits."""
