@@ -65,15 +65,10 @@ def _named(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:
         ports = [port.split() for port in text.split(",")]
         if len(ports[0]) != len(shapes[0]):
             continue
-        known: dict[str, Dim] = {}
-        for names, shape in zip(ports, shapes, strict=False):
-            for name, dim in zip(names, shape, strict=True) if len(names) == len(shape) and names != ["-"] else ():
-                if isinstance(dim, int) and name != "1":
-                    known.setdefault(name, dim)
-        for names, shape in zip(ports, shapes, strict=False):
-            for name, dim in zip(names, shape, strict=True) if len(names) == len(shape) else ():
-                if name in known:
-                    yield dim, known[name]
+        full = [(names, shape) for names, shape in zip(ports, shapes, strict=False) if len(names) == len(shape)]
+        pairs = [pair for names, shape in full for pair in zip(names, shape, strict=True)]
+        known = {name: dim for name, dim in reversed(pairs) if isinstance(dim, int) and name not in ("1", "-")}
+        yield from ((dim, known[name]) for name, dim in pairs if name in known)
 
 
 def _equal(call: Call, shapes: Sequence[Shape]) -> Iterator[Pair]:

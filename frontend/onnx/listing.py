@@ -111,12 +111,13 @@ def _graphs(
 
 def _own(graph: GraphProto) -> Iterator[ListedTensor]:
     for port in (*graph.value_info, *graph.output, *graph.input):
-        yield _tensor(port.name, port.type)
+        yield described(port.name, port.type)
     for each in graph.initializer:
         yield ListedTensor(each.name, TYPES.get(each.data_type, UNKNOWN), _joined(each.dims), True)
 
 
-def _tensor(name: str, kind: TypeProto) -> ListedTensor:
+def described(name: str, kind: TypeProto) -> ListedTensor:
+    """Tensor of a name, by its type in the file; another kind of value has that in place of an element type."""
     if kind.WhichOneof("value") != "tensor_type":
         return ListedTensor(name, (kind.WhichOneof("value") or UNKNOWN).removesuffix("_type"), "")
     tensor = kind.tensor_type

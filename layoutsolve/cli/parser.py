@@ -114,7 +114,12 @@ def _bench_parser() -> Parser:
         help="ONNX Runtime's graph optimizations: none, basic, extended, all (default)",
     )
     parser.add_argument("--openvino", action="store_true", help="run the files in OpenVINO as well")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    return _printing(parser, "print one JSON object instead of a table")
+
+
+def _printing(parser: Parser, json: str = "print one JSON object") -> Parser:
+    """The parser of a command with the options that all have; ``json`` is the help of the first."""
+    parser.add_argument("--json", action="store_true", help=json)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
     return parser
 
@@ -127,9 +132,7 @@ def parse_info(arguments: Sequence[str]) -> argparse.Namespace:
 def _info_parser() -> Parser:
     parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, from its metadata.")
     parser.add_argument("model", metavar="MODEL.onnx", help="a model that layoutsolve has written")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser
+    return _printing(parser)
 
 
 def parse_diff(arguments: Sequence[str]) -> argparse.Namespace:
@@ -144,9 +147,7 @@ def _diff_parser() -> Parser:
     )
     parser.add_argument("first", metavar="A", help="a model, ONNX or TensorFlow Lite")
     parser.add_argument("second", metavar="B", help="another one")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser
+    return _printing(parser)
 
 
 def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
@@ -157,9 +158,7 @@ def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
 def _target_parser() -> Parser:
     parser = Parser(prog="layoutsolve target", description="Print a target: its forms and prices (docs/targets.md).")
     parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser
+    return _printing(parser)
 
 
 def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
@@ -176,9 +175,7 @@ def _calibrate_parser() -> Parser:
         description="Measure the installed ONNX Runtime on this machine, and write a target for it (docs/targets.md).",
     )
     parser.add_argument("-o", dest="file", metavar="OUT.json", required=True, help="where to write the target")
-    parser.add_argument("--json", action="store_true", help="print the target instead of a summary")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser
+    return _printing(parser, "print the target instead of a summary")
 
 
 def is_batch(options: argparse.Namespace) -> bool:
@@ -211,9 +208,7 @@ def _ops_parser() -> Parser:
         "--onnx", action="store_true", help="list all operators of ONNX, and what becomes of their layouts, of no model"
     )
     add_reading(parser.add_argument_group("how it is read"))
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser
+    return _printing(parser, "print one JSON object instead of a table")
 
 
 def completed(command: str) -> argparse.ArgumentParser:

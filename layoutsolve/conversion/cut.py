@@ -120,11 +120,7 @@ def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> by
     for node in made.node:  # one of several outputs may be a start, and is computed all the same
         node.output[:] = [names.unique(name) if name in start else name for name in node.output]
     made.input.extend(_port(ports, name, "--from") for name in start if name not in given)
-    made.input.extend(
-        port
-        for port in graph.input
-        if port.name in wanted and (port.name in start or port.name in given or port.name in constants)
-    )
+    made.input.extend(port for port in graph.input if port.name in wanted)
     made.initializer.extend(each for each in graph.initializer if each.name in wanted)
     made.sparse_initializer.extend(each for each in graph.sparse_initializer if each.values.name in wanted)
     made.output.extend(_port(ports, name, "--to") for name in outputs)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from layoutsolve.base.processes import process
 from layoutsolve.base.wording import aligned, one_line, printable
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import Model, parse
-from layoutsolve.frontend.onnx.constants import TYPES
+from layoutsolve.frontend.onnx.listing import described
+from layoutsolve.frontend.onnx.reading import Source as OnnxSource
 from layoutsolve.io.source import Content, load
 from layoutsolve.measurement.executed_operators import executed
-from layoutsolve.proto.data_movement import moves
-from layoutsolve.proto.messages import DOMAINS, ModelProto, ValueInfoProto
+from layoutsolve.proto.messages import DOMAINS
 from layoutsolve.proto.scopes import nodes_of
 from layoutsolve.verification.runtimes import optimised, require
 
@@ -108,7 +108,7 @@ def facts_of(file: str) -> Facts:
     """The figures of a file. Raises :class:`ModelError` where it is no model."""
     content = load(file)
     model = parse(content.data, content.folder, content.called)
-    return _of_tflite(file, content, model) if isinstance(model, Model) else _of_onnx(file, content)
+    return _of_tflite(file, content, model) if isinstance(model, Model) else _of_onnx(file, model)
 
 
 def _of_tflite(file: str, content: Content, model: Model) -> Facts:
@@ -120,7 +120,7 @@ def _of_tflite(file: str, content: Content, model: Model) -> Facts:
     ]
     main = model.subgraphs[0]
     inputs, outputs = (
-        {each.name: f"{each.dtype}{_sizes(each.shape)}" for each in map(main.tensors.__getitem__, ports)}
+        {each.name: f"{each.dtype}[{','.join(map(str, each.shape))}]" for each in map(main.tensors.__getitem__, ports)}
         for ports in (main.inputs, main.outputs)
     )
     return Facts(
@@ -135,46 +135,28 @@ def _of_tflite(file: str, content: Content, model: Model) -> Facts:
     )
 
 
-def _of_onnx(file: str, content: Content) -> Facts:
-    model = ModelProto.FromString(bytes(content.data))
-    counted, nodes = moves(model), [*nodes_of(model.graph)]
-    nodes += [node for function in model.functions for node in nodes_of(function)]
+def _of_onnx(file: str, source: OnnxSource) -> Facts:
+    model = source.original
+    nodes = [node for graph in (model.graph, *model.functions) for node in nodes_of(graph)]
     names = Counter(f"{node.domain}:{node.op_type}" if node.domain not in DOMAINS else node.op_type for node in nodes)
     constants = {each.name for each in model.graph.initializer}
     opset = next((each.version for each in model.opset_import if each.domain in DOMAINS), 0)
+    inputs, outputs = (
+        {each.name: f"{each.dtype}{each.shape}" for each in (described(port.name, port.type) for port in ports)}
+        for ports in (model.graph.input, model.graph.output)
+    )
     count, refused = _executed(file)
     return Facts(
         file,
         f"ONNX, opset {opset}",
         dict(names),
-        counted.transposes,
-        counted.reshapes,
-        len(content.data) + sum(each.stat().st_size for each in _beside(model, Path(file).parent)),
-        {each.name: _port(each) for each in model.graph.input if each.name not in constants},
-        {each.name: _port(each) for each in model.graph.output},
+        *source.moves,
+        source.size + source.beside,
+        {name: text for name, text in inputs.items() if name not in constants},
+        outputs,
         count,
         refused,
     )
-
-
-def _beside(model: ModelProto, folder: Path) -> set[Path]:
-    """The files below a folder in which a model keeps constants."""
-    entries = [entry for each in model.graph.initializer for entry in each.external_data if entry.key == "location"]
-    found = {(folder / entry.value).resolve() for entry in entries if "\0" not in entry.value}
-    return {path for path in found if path.is_relative_to(folder.resolve()) and path.is_file()}
-
-
-def _port(port: ValueInfoProto) -> str:
-    tensor = port.type.tensor_type
-    if not port.type.HasField("tensor_type"):
-        return "no tensor"
-    if not tensor.HasField("shape"):
-        return f"{TYPES.get(tensor.elem_type, '?')} of unknown rank"
-    return f"{TYPES.get(tensor.elem_type, '?')}{_sizes([dim.dim_param or dim.dim_value for dim in tensor.shape.dim])}"
-
-
-def _sizes(sizes: Iterable[object]) -> str:
-    return f"[{','.join(map(str, sizes))}]"
 
 
 def _executed(file: str) -> tuple[int | None, str]:

@@ -89,3 +89,17 @@ def test_a_model_that_no_runtime_takes(tmp_path: Path) -> None:
     found = facts_of(written(tmp_path, "a.onnx", model.SerializeToString()))
     assert found.executed is None and "refuses the model" in found.refused
     assert found.operators == {"nobody:Strange": 1} and found.inputs == {"x": "float32[n,2]"}
+
+
+def test_sizes_that_are_not_stated_and_functions(tmp_path: Path) -> None:
+    """A size without number and name is no 0, and what a function moves is moved wherever it is called."""
+    moved = onnx.helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0])
+    imports = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("own", 1)]
+    function = onnx.helper.make_function("own", "Turn", ["a"], ["b"], [moved], imports[:1])
+    nodes = [onnx.helper.make_node("Turn", [one], [other], domain="own") for one, other in ("xm", "my")]
+    ends = [onnx.helper.make_tensor_value_info(each, onnx.TensorProto.FLOAT, [None, 2]) for each in "xy"]
+    graph = onnx.helper.make_graph(nodes, "turns", ends[:1], ends[1:])
+    model = onnx.helper.make_model(graph, opset_imports=imports, functions=[function], ir_version=9)
+    found = facts_of(written(tmp_path, "a.onnx", model.SerializeToString()))
+    assert found.inputs == {"x": "float32[?,2]"} and found.outputs == {"y": "float32[?,2]"}
+    assert found.operators == {"own:Turn": 2, "Transpose": 1} and found.transposes == 2
