@@ -46,9 +46,9 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
         expected |= {f"layoutsolve/{path.relative_to(ROOT).as_posix()}" for path in paths}
     targets = ("ort_cpu", "ort_cpu_contrib", "ort_arm", "ort_web")
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
-    expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
+    expected |= {f"layoutsolve/solver/targets/files/{name}.json" for name in targets}
     systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")
-    expected |= {f"layoutsolve/solver/statement/targets/{name}.toml" for name in systems}
+    expected |= {f"layoutsolve/solver/targets/files/{name}.toml" for name in systems}
     expected |= {"layoutsolve/proto/ort_kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
     expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}

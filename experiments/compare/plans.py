@@ -24,7 +24,7 @@ from experiments.compare.doubles import exact, off
 from experiments.corpus import arguments, models, write_json
 from experiments.make.zoo import zoo
 from layoutsolve.ir.graph import Array
-from layoutsolve.solver.statement.target_file import SYSTEMS
+from layoutsolve.solver.targets.target_file import SYSTEMS
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.runtimes import OnnxRuntime, element
 

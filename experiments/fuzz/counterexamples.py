@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.assignment import Tier
 from layoutsolve.solver.statement.objective import coarse_tiers
-from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.solver.targets.target_file import SHIPPED, shipped
 from tests.solver.every_grouping import lower_first
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph

@@ -21,7 +21,7 @@ import onnx
 import layoutsolve
 from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
 from layoutsolve.measurement.executed_operators import Executed, executed
-from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
+from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import LEVELS, optimised
 
 

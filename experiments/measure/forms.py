@@ -45,8 +45,8 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.bench import RUNTIMES, compiled
 from layoutsolve.measurement.timing import Runner, Session, Subject, clock_of, feeds_of, ratio, rounds_of, timed, warm
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import SHIPPED, shipped
 from layoutsolve.solver.theory.offer import FORMS
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, require
 

@@ -17,7 +17,7 @@ import onnxruntime
 
 from layoutsolve.measurement.kernels import share_threads
 from layoutsolve.measurement.transpose_cost import Move, fits, moves, reshape, section
-from layoutsolve.solver.statement.target import Cost
+from layoutsolve.solver.targets.target import Cost
 
 
 def write_target(path: Path, sections: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from experiments.make.plot import bars
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
-from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
+from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
 
 LEAST = 0.1
 """Milliseconds in LiteRT from which on a model counts in the means: below, runtimes spend their time on themselves."""

@@ -37,8 +37,8 @@ from layoutsolve.ir.graph import KEPT, Graph
 from layoutsolve.solver.proof.restatement import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import KNOWN, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import KNOWN, shipped
 
 TRUSTED = "trusted: reading the source, the rules and candidate generation, the writer"
 """What a check relies on, for people."""

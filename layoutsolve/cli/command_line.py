@@ -158,7 +158,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         files.check([files.Output("target", options.file)])
         require("onnxruntime")
         from layoutsolve.measurement.calibrate import calibrate, table
-        from layoutsolve.solver.statement.target_file import parsed
+        from layoutsolve.solver.targets.target_file import parsed
 
         measured = calibrate(_progress)
         text = json.dumps(measured.facts(Path(options.file).stem), indent=1) + "\n"

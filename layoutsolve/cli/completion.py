@@ -12,7 +12,7 @@ from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT,
 from layoutsolve.inspection.printing import STAGES
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from layoutsolve.solver.statement.boundary import CHOICES
-from layoutsolve.solver.statement.target_file import KNOWN
+from layoutsolve.solver.targets.target_file import KNOWN
 from layoutsolve.verification.runtimes import LEVELS
 
 VALUES: dict[str, Iterable[str]] = {

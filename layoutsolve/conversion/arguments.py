@@ -23,8 +23,8 @@ from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import OTHERS, Choice, Ends, Pair
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import (
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
     KNOWN,

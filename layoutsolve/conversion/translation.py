@@ -19,7 +19,7 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.targets.target import Target
 
 if TYPE_CHECKING:
     import onnx

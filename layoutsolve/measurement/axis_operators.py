@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target_file import default_target
 
 
 @dataclass(frozen=True)

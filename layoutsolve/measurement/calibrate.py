@@ -16,8 +16,8 @@ from layoutsolve.base.platforms import one_core
 from layoutsolve.errors import MeasureError
 from layoutsolve.measurement import alternatives, forms, transpose_cost
 from layoutsolve.measurement.kernels import runtime_version, share_threads
-from layoutsolve.solver.statement.target import Cost
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target import Cost
+from layoutsolve.solver.targets.target_file import default_target
 
 MOST_SPREAD = 0.1
 """How far half of the rounds may be from their median, relative to it, before a measurement says nothing."""

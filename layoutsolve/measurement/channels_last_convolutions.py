@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.measurement.axis_operators import Group, Variant, described
 from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target_file import default_target
 
 READING = (
     *(

@@ -9,7 +9,7 @@ import onnx
 
 from layoutsolve.measurement.axis_operators import Group, Variant, described
 from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target_file import default_target
 
 PRODUCT_SIZES = (
     *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),

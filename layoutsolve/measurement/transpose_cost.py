@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.measurement.kernels import Node, Spec, Timed, model, paired, transpose
-from layoutsolve.solver.statement.target import Cost
+from layoutsolve.solver.targets.target import Cost
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 ITEM_SIZES = {"int8": 1, "float32": 4}

@@ -19,9 +19,9 @@ from layoutsolve.ir.graph import Graph, Node, Shape
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import shipped
-from layoutsolve.solver.statement.target_forms import Line, Match, Table
+from layoutsolve.solver.targets.forms import Line, Match, Table
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
 

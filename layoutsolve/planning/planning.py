@@ -28,8 +28,8 @@ from layoutsolve.solver.statement.backends import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import KNOWN, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import KNOWN, shipped
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.version import VERSION
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from layoutsolve.ir.storage_options import PLAIN
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_forms import Line, Match
+from layoutsolve.solver.targets.forms import Line, Match
+from layoutsolve.solver.targets.target import Target
 
 
 def described(target: Target) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import default_target
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import Price
 

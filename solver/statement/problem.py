@@ -17,7 +17,7 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, Dim, Size
-from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import FREE, Price, Row
 

@@ -14,10 +14,10 @@ from layoutsolve.solver.statement.backends import fixed, marked, priced, unmarke
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target
 from layoutsolve.solver.strategies.baselines import propagate, transpose
 from layoutsolve.solver.strategies.default import solve_graph
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import default_target
 
 
 def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:

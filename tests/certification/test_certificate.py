@@ -30,9 +30,9 @@ from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Cost
-from layoutsolve.solver.statement.target_file import shipped
 from layoutsolve.solver.strategies import orders, projection_bound
+from layoutsolve.solver.targets.target import Cost
+from layoutsolve.solver.targets.target_file import shipped
 from tests.builder import Builder
 from tests.networks import Network, Quantised
 

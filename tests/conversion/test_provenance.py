@@ -23,7 +23,7 @@ from layoutsolve.cli.command_line import main
 from layoutsolve.cli.options import arguments_of
 from layoutsolve.conversion.arguments import Options
 from layoutsolve.io.source import Content
-from layoutsolve.solver.statement.target_file import FOLDER
+from layoutsolve.solver.targets.target_file import FOLDER
 from layoutsolve.version import VERSION
 from tests.builder import Builder
 

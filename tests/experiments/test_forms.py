@@ -11,8 +11,8 @@ from experiments.corpus import CorpusModel
 from experiments.measure.forms import FLOATS, PAGE, PASSES, WHERE, Form, _without, converted, forms
 from layoutsolve import frontend
 from layoutsolve.emit import slow_int8_kernels
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
 from tests.networks import Network
 

@@ -19,8 +19,8 @@ from layoutsolve.measurement import calibrate, forms
 from layoutsolve.measurement.alternatives import Result, Verdict, sections, steady
 from layoutsolve.measurement.kernels import results
 from layoutsolve.measurement.transpose_cost import Move
-from layoutsolve.solver.statement.target import Cost
-from layoutsolve.solver.statement.target_file import default_target, parsed
+from layoutsolve.solver.targets.target import Cost
+from layoutsolve.solver.targets.target_file import default_target, parsed
 
 FEW = """
 import sys

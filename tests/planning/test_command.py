@@ -10,7 +10,7 @@ import pytest
 import layoutsolve
 from experiments.make.demo import mobilenet
 from layoutsolve.cli.command_line import main
-from layoutsolve.solver.statement.target_file import KNOWN
+from layoutsolve.solver.targets.target_file import KNOWN
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import layoutsolve
-from layoutsolve.solver.statement.target_file import SYSTEMS
+from layoutsolve.solver.targets.target_file import SYSTEMS
 from tests.planning.thin_models import thin_model
 from tests.random_models import network
 from tests.random_onnx import random_model

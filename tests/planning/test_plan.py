@@ -15,7 +15,7 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import nodes_of
 from layoutsolve.planning.schema import faults, plan_schema
-from layoutsolve.solver.statement.target_file import SYSTEMS
+from layoutsolve.solver.targets.target_file import SYSTEMS
 from tests.golden.models import MODELS
 from tests.random_models import network
 from tests.random_onnx import random_model

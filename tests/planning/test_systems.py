@@ -16,7 +16,7 @@ from experiments.compare.plans import FAR, apart, planned
 from experiments.make.demo import mobilenet
 from layoutsolve.frontend import Model, parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.solver.statement.target_file import SYSTEMS
+from layoutsolve.solver.targets.target_file import SYSTEMS
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.networks import Network, Quantised
 from tests.random_models import network

@@ -24,8 +24,8 @@ from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Arrangement, Price, Row, Slot

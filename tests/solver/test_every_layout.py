@@ -10,9 +10,9 @@ import pytest
 from experiments.fuzz.counterexamples import STAGED
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.block_orders import FEW_BLOCKS
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import shipped
-from layoutsolve.solver.statement.target_forms import Line, Table
+from layoutsolve.solver.targets.forms import Line, Table
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import shipped
 from tests.graphs import GraphBuilder
 from tests.solver.every_grouping import lower_first
 from tests.solver.every_layout import TARGETS, TooLargeError, cheapest

@@ -14,7 +14,7 @@ import pytest
 from layoutsolve.emit import apply, serialise
 from layoutsolve.ir.graph import Quant, symbol
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.solver.targets.target_file import SHIPPED, shipped
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 

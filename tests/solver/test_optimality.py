@@ -20,7 +20,7 @@ from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ra
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target_file import default_target
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph

@@ -14,9 +14,9 @@ from layoutsolve.ir.graph import NOTHING, Graph
 from layoutsolve.solver import Assignment, assign
 from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import parsed, shipped
-from layoutsolve.solver.statement.target_forms import Backend, Line, Match, Table
+from layoutsolve.solver.targets.forms import Backend, Line, Match, Table
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import parsed, shipped
 from tests.graphs import GraphBuilder, assert_same, feeds
 
 FORM = {"data": "NHWC", "kernel": "OHWI", "out": "NHWC"}

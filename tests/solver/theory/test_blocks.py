@@ -12,8 +12,8 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.ir.graph import Graph
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import default_target
 from layoutsolve.verification.runtimes import optimised
 from tests.graphs import GraphBuilder, run
 from tests.solver.theory.test_idioms import with_edges

@@ -6,7 +6,7 @@ import pytest
 
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target_file import shipped
+from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.row import Row
 from tests.graphs import GraphBuilder

@@ -14,8 +14,8 @@ from layoutsolve.ir.graph import Array, Graph, Quant
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import default_target, shipped
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime

@@ -10,9 +10,9 @@ from layoutsolve.emit import apply
 from layoutsolve.ir.graph import PLAN, Shape
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import shipped
-from layoutsolve.solver.statement.target_forms import Line, Table, based
+from layoutsolve.solver.targets.forms import Line, Table, based
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import Letter, letters
 from layoutsolve.solver.theory.rule import Site, known_rule, operator_name
 from tests.graphs import feeds, run

@@ -18,8 +18,8 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, default_target, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, default_target, shipped
 from layoutsolve.solver.theory.offer import FORMS, FormFunction, Offer, form, rule_of
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row

@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.emit import apply, serialise
 from layoutsolve.ir.graph import Array, Dim, Graph, Quant, Size, symbol
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.target_file import shipped
+from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.audited import audited
 from tests.graphs import GraphBuilder

@@ -18,7 +18,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
+from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
 from layoutsolve.solver.theory.offer import rule_of
 from layoutsolve.solver.theory.relation import Arranged

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from experiments.measure.portable import FILE, RUNTIMES, measured, merged, text
-from layoutsolve.solver.statement.kernel_kinds import entry
-from layoutsolve.solver.statement.target_file import shipped
+from layoutsolve.solver.targets.kernel_kinds import entry
+from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.offer import IDIOMS
 
 

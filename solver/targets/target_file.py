@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from layoutsolve.base.wording import nearest, printable
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.storage_options import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
-from layoutsolve.solver.statement import file_schema
-from layoutsolve.solver.statement.file_schema import FieldError, Reader, array, choice, mapping, record, whole
-from layoutsolve.solver.statement.kernel_kinds import Class, Key
-from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
-from layoutsolve.solver.statement.target_forms import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
+from layoutsolve.solver.targets import file_schema
+from layoutsolve.solver.targets.file_schema import FieldError, Reader, array, choice, mapping, record, whole
+from layoutsolve.solver.targets.forms import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
+from layoutsolve.solver.targets.kernel_kinds import Class, Key
+from layoutsolve.solver.targets.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
@@ -43,7 +43,7 @@ KNOWN = SHIPPED + SYSTEMS
 ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
 """Other names of targets that come with the package."""
 
-FOLDER = Path(__file__).with_name("targets")
+FOLDER = Path(__file__).with_name("files")
 """Where those are that come with the package."""
 
 LARGEST_FILE, MOST_LINES = 1 << 20, 1000

@@ -1,6 +1,6 @@
 """What a runtime is good at: which rows are slow or refused, and what layout operators cost in seconds.
 
-A target is data: those that come with the package are JSON files in ``targets/``, which the scripts ``row_classes`` and
+A target is data: those that come with the package are JSON files in ``files/``, which the scripts ``row_classes`` and
 ``latency`` of ``experiments`` measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator
 apart; ``docs/targets.md`` lists them.
 """
@@ -19,8 +19,8 @@ from layoutsolve.base.digest import digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, product, static_elements
 from layoutsolve.ir.storage_options import PLAIN, Dynamic, Storage
-from layoutsolve.solver.statement.kernel_kinds import Class, Key, between, entry
-from layoutsolve.solver.statement.target_forms import Table
+from layoutsolve.solver.targets.forms import Table
+from layoutsolve.solver.targets.kernel_kinds import Class, Key, between, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between

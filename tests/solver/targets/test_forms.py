@@ -15,8 +15,8 @@ from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import KNOWN, SYSTEMS, parsed, shipped
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import KNOWN, SYSTEMS, parsed, shipped
 from tests.graphs import GraphBuilder
 
 HEAD = 'name = "mine"\nextends = "onnx"\n'

@@ -17,8 +17,8 @@ from layoutsolve.errors import OptionError
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import (
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
     KNOWN,
@@ -30,7 +30,7 @@ from layoutsolve.solver.statement.target_file import (
 )
 from tests.solver.random_graphs import random_graph
 
-TABLE: dict[str, Any] = json.loads((files("layoutsolve.solver.statement") / "targets" / "ort_cpu.json").read_text())
+TABLE: dict[str, Any] = json.loads((files("layoutsolve.solver.targets") / "files" / "ort_cpu.json").read_text())
 FIELDS = [*TABLE, "extends"]
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

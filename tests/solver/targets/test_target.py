@@ -15,11 +15,11 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
-from layoutsolve.solver.statement.kernel_kinds import between, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target, parsed, shipped
+from layoutsolve.solver.targets.kernel_kinds import between, entry
+from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target_file import default_target, parsed, shipped
 from layoutsolve.solver.theory.layout import finest, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from layoutsolve.solver.theory.offer import Offer, rule_of

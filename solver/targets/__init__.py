@@ -1,0 +1,1 @@
+"""Targets: what a runtime has in place of the operators of ONNX, and what they cost there."""
