@@ -15,7 +15,7 @@ has them within it.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from layoutsolve.api import Comparison, Conversion, associated_files, compare, convert, optimize, verify
+    from layoutsolve.api import Comparison, associated_files, compare, convert, optimize, verify
     from layoutsolve.certification.certificate import Certificate
     from layoutsolve.certification.certify import certify, check_certificate
     from layoutsolve.certification.checker import Recheck
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from layoutsolve.planning.plan import Plan
     from layoutsolve.planning.planning import convert_by, plan
     from layoutsolve.reporting.report import report
+    from layoutsolve.result import Conversion
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
     from layoutsolve.verification.verify import Verification
 
@@ -101,7 +102,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": ("Comparison", "Conversion", "associated_files", "compare", "convert", "optimize", "verify"),
+    "api": ("Comparison", "associated_files", "compare", "convert", "optimize", "verify"),
     "certification.certificate": ("Certificate",),
     "certification.certify": ("certify", "check_certificate"),
     "certification.checker": ("Recheck",),
@@ -114,6 +115,7 @@ _HOMES = {
     "planning.plan": ("Plan",),
     "planning.planning": ("convert_by", "plan"),
     "reporting.report": ("report",),
+    "result": ("Conversion",),
     "conversion.session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
     "verification.verify": ("Verification",),

@@ -2,290 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layoutsolve.base import gc_pause
-from layoutsolve.base.wording import counted, printable
 from layoutsolve.conversion import arguments
-from layoutsolve.conversion.graph_io import End, ends_of, every_end
-from layoutsolve.conversion.provenance import WRITTEN, Provenance, of_model
+from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.translation import content_of, emitted, reference, saved
-from layoutsolve.emit import External, apply, nodes_of, pieces, stored
-from layoutsolve.emit.selected_weights import running, selects
+from layoutsolve.conversion.translation import emitted, reference
+from layoutsolve.emit import nodes_of, stored
 from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import OptionError, OutputError, StrategyError
-from layoutsolve.frontend import Reading, parse
-from layoutsolve.io.files import Output, is_special, scratch, written
-from layoutsolve.io.source import Content, Mapped, OnnxModel, Source, load, unchanged
+from layoutsolve.frontend import parse
+from layoutsolve.io.files import scratch
+from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.result import Conversion
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.backends import Crossing, crossings
 from layoutsolve.solver.statement.boundary import Ends
-from layoutsolve.solver.statement.objective import coarse_tiers, ranked, without_groupings
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
-    from layoutsolve.conversion.session import Session
-    from layoutsolve.inspection.explanation import Explanation
-    from layoutsolve.measurement.profile import Profile
-    from layoutsolve.solver.explanation.explain import Explained
     from layoutsolve.verification.input_files import Data
     from layoutsolve.verification.verify import Verification
-
-
-@dataclass(frozen=True, repr=False)
-class Conversion:
-    """Result of :func:`convert`: the ONNX model, its layouts, and their proof.
-
-    ``model`` is the ONNX model; with external data (``external``) :meth:`save` writes a second file beside it.
-    ``graph`` is the imported graph in ONNX operators, ``assignment`` the chosen layouts with the graph that they refer
-    to; its ``status`` is 'optimal' where every level in ``tiers`` is 'optimal' or 'conditional'. ``seconds`` has the
-    wall-clock time of each stage. ``boundary`` and ``reading`` are the options on inputs, outputs and import.
-    ``source`` is the path of the source model, None for bytes. ``origins`` maps names of written nodes to source
-    operators. ``kept`` is the reason why an ONNX source is returned unchanged, '' where it is not.
-    """
-
-    graph: Graph
-    assignment: Assignment
-    model: onnx.ModelProto
-    seconds: Mapping[str, float]
-    boundary: Boundary = field(default_factory=Boundary)
-    reading: Reading = field(default_factory=Reading)
-    external: External | None = field(default=None, repr=False)
-    source: str | None = field(default=None, repr=False)
-    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
-    kept: str = ""
-    mapped: tuple[Mapped, ...] = field(default=(), repr=False)
-
-    def __getstate__(self) -> dict[str, object]:
-        """State for pickling: all initializers are included, also those that are mapped from the source.
-
-        Raises :class:`ModelError` where the source file has changed since it was read.
-        """
-        unchanged(self.mapped)
-        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "mapped": ()}
-
-    def __repr__(self) -> str:
-        tiers = ", ".join(map(str, self.tiers))
-        return f"<Conversion of '{self.graph.name}': {counted(self.report['operators'], 'operator')}; {tiers}>"
-
-    def _repr_html_(self) -> str:
-        """HTML summary for notebooks."""
-        title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
-        return self.assignment.as_table(title, map(str, self.moved_ends))
-
-    @property
-    def price(self) -> Price:
-        """Cost of the layouts: Transposes, layout penalty, bytes and so on."""
-        return self.assignment.price
-
-    @property
-    def bound(self) -> int:
-        """Proven lower bound on the objective's first level (for 'min-executed', Transposes plus layout penalty)."""
-        return self.assignment.bound
-
-    @property
-    def tiers(self) -> tuple[Tier, ...]:
-        """Levels of the objective in lexicographic order, each with its value, proven lower bound and status."""
-        return self.assignment.tiers
-
-    @property
-    def signature(self) -> str | None:
-        """The signature that was converted, '' for the main subgraph; None where the source has no more than one."""
-        return self.graph.metadata.get("signature")
-
-    @property
-    def other_signatures(self) -> tuple[str, ...]:
-        """The signatures of the source beside the one that was converted."""
-        known = json.loads(self.graph.metadata.get("signatures", "[]"))
-        return tuple(str(key) for key in known if key != self.signature)
-
-    @property
-    def provenance(self) -> Provenance:
-        """Provenance from the model's metadata: version, source digest and options."""
-        return of_model(self.model)
-
-    @cached_property
-    def crossings(self) -> tuple[Crossing, ...] | None:
-        """Tensors that cross between backends of the target; None where it has no backends."""
-        table = self.assignment.goal.target.table
-        return tuple(crossings(self.assignment)) if table is not None and table.backends else None
-
-    @cached_property
-    def report(self) -> dict[str, object]:
-        """Facts of the conversion as plain data for JSON (docs/json.md).
-
-        Operators are counted in the written model; those that select weights at load time count once.
-        """
-        operators = [node.op_type for node in running(self.model.graph)]
-        return {
-            "strategy": self.assignment.strategy,
-            "objective": self.assignment.objective,
-            "target": self.assignment.goal.target.name,
-            "status": self.assignment.status,
-            "transposes": operators.count("Transpose"),
-            "hidden_transposes": self.price.hidden,
-            "reshapes": operators.count("Reshape"),
-            "bytes_moved": self.price.bytes,
-            "bytes_copied": self.price.copies,
-            **({} if self.crossings is None else {"crossings": len(self.crossings)}),
-            "bound": self.bound,
-            "tiers": [asdict(tier) for tier in self.tiers],
-            **({"planned": [asdict(tier) for tier in planned]} if (planned := self.assignment.planned) else {}),
-            "kept_operators": dict(self.assignment.kept),
-            "ended": self.assignment.ended,
-            "operators": len(operators),
-            "tensors": sum(value.data is None for value in self.graph.values.values()),
-            "opset": self.model.opset_import[0].version,
-            **({} if self.signature is None else {"signature": self.signature}),
-            "layouts": {
-                end.name: {"permutation": list(end.permutation), "chosen": end.chosen} for end in self.moved_ends
-            },
-            "seconds": dict(self.seconds),
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, and its external data to a file with ``.data`` added to its name: both or neither.
-
-        Raises :class:`OutputError` where a file cannot be written or would overwrite the source model, and
-        :class:`ModelError` where the source has changed since it was read.
-        """
-        target = arguments.path("path", path)
-        with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
-            pass
-
-    def session(self, *, threads: int = 0) -> Session:
-        """Load the model into ONNX Runtime, to be run with the source's names and dimension orders: see
-        :class:`layoutsolve.Session`.
-        """
-        from layoutsolve.conversion.session import Session
-
-        if self.external is None:
-            return Session(self.content("model.onnx"), threads=threads)
-        with scratch() as folder:
-            path = folder / "model.onnx"
-            self.save(path)
-            return Session(path, threads=threads)
-
-    def outputs(self, path: str) -> tuple[Output, ...]:
-        """Files that :meth:`save` writes: the external data, if any, then the model."""
-        if self.external is not None and is_special(path):
-            raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
-        model = saved(self.model, self.external, path)
-        whole = Output("model", path, lambda file: file.writelines(pieces(model)))
-        return (whole,) if self.external is None else (Output("data", f"{path}.data", self.write_constants), whole)
-
-    def write_constants(self, file: BinaryIO) -> None:
-        """Write the external data, as it was when the source was read.
-
-        Raises :class:`ModelError` where the source has changed since.
-        """
-        if self.external is not None:
-            unchanged(self.mapped)
-            self.external.write(file)
-            unchanged(self.mapped)
-
-    def content(self, path: str | os.PathLike[str]) -> bytes:
-        """Serialized model as it is saved under a path; the path matters for external data only.
-
-        Raises :class:`OutputError` where the model could not refer to its external data.
-        """
-        target = arguments.path("path", path)
-        return content_of(self.model, self.external, target)
-
-    @cached_property
-    def moved_ends(self) -> tuple[End, ...]:
-        """The inputs, outputs and states that are not stored as in the source model, each tensor once."""
-        ends = () if self.kept else every_end(self.graph, self.boundary, self.assignment)
-        return tuple(end for end in ends if end.moved)
-
-    def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
-        """Permutations of graph inputs (or outputs) by name in the file: ``stored = transpose(source, permutation)``.
-
-        Only those that are not stored as in the source model.
-        """
-        if self.kept:
-            return {}
-        ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
-        ports = self.model.graph.input if inputs else self.model.graph.output
-        return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
-
-    @property
-    def rounding(self) -> frozenset[tuple[int, int]]:
-        """Source operators computed as integer products with activations quantized at run time (``dynamic='integer'``):
-        pairs of subgraph and operator numbers.
-        """
-        origins = [node.origin for node in self.graph.nodes if node.op == "MatMulInteger"]
-        return frozenset((origin.subgraph, origin.index) for origin in origins if origin is not None)
-
-    def text(self, stage: str) -> str:
-        """Text of a stage of the conversion: 'graph', 'problem', 'assignment' or 'applied'.
-
-        It is deterministic for a model and options. The problem is the one that is solved first: over orders of atoms,
-        where groupings come after them in the objective.
-        """
-        from layoutsolve.inspection import printing
-        from layoutsolve.solver.statement.statement import Statement
-
-        asked = arguments.choice("stage", stage, printing.STAGES)
-        with Stages()("print"):
-            if asked == "graph":
-                return printing.graph_text(self.graph)
-            if asked == "applied":
-                return printing.graph_text(apply(self.assignment))
-            if asked == "assignment":
-                return printing.assignment_text(self.assignment)
-            statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
-            problem = statement.layouts if coarse_tiers(statement.goal.tiers) is None else statement.orders
-            return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
-
-    def profile(self) -> Profile:
-        """Profile of one inference in ONNX Runtime on one thread, measured on smooth data.
-
-        Raises :class:`VerifyError` where ONNX Runtime is missing, or refuses the model.
-        """
-        from layoutsolve.measurement.profile import profile
-
-        with Stages()("profile"), scratch() as folder:
-            path = folder / "model.onnx"
-            self.save(path)
-            return profile(path, self.origins)
-
-    def explain(self, seconds: float | None = None) -> Explanation:
-        """Explain each Transpose and Reshape that is left, and what would remove it.
-
-        Remedies are found by solving again with other layouts of inputs and outputs, within ``seconds`` in all, by
-        default within the work limit of one solve.
-        """
-        from layoutsolve.inspection.explanation import Explanation
-        from layoutsolve.solver.explanation.explain import explain
-
-        limit = arguments.seconds("seconds", seconds)
-        with Stages()("explain"):
-            found = explain(self.graph, self.boundary, self.assignment, limit)
-            return Explanation(self._written(found) if self.kept else found)
-
-    def _written(self, found: Sequence[Explained]) -> tuple[Explained, ...]:
-        """The explanations of moves that a source has itself: its plan may have some of a kind that it has none of."""
-        from layoutsolve.proto.data_movement import moves
-
-        counted = moves(self.model)
-        has = {"Transpose": counted.transposes, "Reshape": counted.reshapes}
-        return tuple(each for each in found if has[each.operator])
 
 
 @gc_pause.paused()
@@ -372,11 +121,13 @@ def convert(
     found = converted(goal.objective)
     if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
         return found
+    from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ends  # TensorFlow Lite needs none of it
+
     still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
     if not still or options.layouts or options.shapes or options.opset:
-        return _no_worse_but_for_ends(found, converted)
+        return no_worse_but_for_ends(found, converted)
     before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
-    return _no_worse(content, found, converted, before)
+    return no_worse(content, found, converted, before)
 
 
 Model = TypeVar("Model", bound="bytes | OnnxModel")
@@ -405,83 +156,6 @@ def optimize(model: Model, **options: object) -> Model:
     if isinstance(model, proto):
         return found.model
     return import_module("onnx_ir").from_proto(found.model)  # type: ignore[no-any-return]
-
-
-def _no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
-    """What is made of a source in ONNX of which some ends are stored otherwise, for fewest Transposes if there are more
-    than in the source and one for each of these.
-    """
-    from layoutsolve.proto.data_movement import moves
-
-    most = found.graph.moves[0] + len(found.moved_ends)
-    made = moves(found.model).transposes
-    if made <= most or found.assignment.goal.objective == "min-transpose":
-        return found
-    other = converted("min-transpose")
-    return other if moves(other.model).transposes < made else found
-
-
-def _no_worse(
-    content: Content, found: Conversion, converted: Callable[..., Conversion], before: Sequence[Provenance]
-) -> Conversion:
-    """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
-    no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
-    where its sums may saturate, but for Transposes that alone read a constant.
-    """
-    from layoutsolve.conversion.passthrough import as_it_stands, fold_transposes, say_how, written_before
-    from layoutsolve.proto.data_movement import Moves, moves
-
-    graph, goal, proven = found.graph, found.assignment.goal, found.assignment
-    external = External() if found.external is not None else None
-    hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
-    # what the file says costs, beside what is proven of any other
-    completed = proven.completed and ranked(hidden.price, goal.tiers) == ranked(proven.price, goal.tiers)
-    stays = replace(
-        hidden,
-        strategy=proven.strategy,
-        bounds=proven.bounds,
-        completed=completed,
-        ended=proven.ended,
-        relative=proven.kept,
-    )
-    if graph.metadata.get(WRITTEN):
-        model = as_it_stands(content, external)
-        if model is not None and written_before(model, before):
-            kept = "it is what layoutsolve has written"
-            return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
-    first = Moves(*graph.moves, hidden.price.hidden)
-    after = moves(found.model, found.price.hidden)
-    tiers = without_groupings(goal.tiers)
-    cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(hidden.price, tiers)
-    if cheaper or after.gains(first):
-        return found
-    if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
-        other = converted("min-transpose")
-        after = moves(other.model, other.price.hidden)
-        if after.gains(first) and after.executed <= first.executed:
-            return other
-    model = as_it_stands(content, external)
-    no_more = after.transposes <= first.transposes and after.executed <= first.executed
-    if model is None or (no_more and _folds(found, model)):
-        return found
-    if selects(found.model) and not selects(model):
-        return converted(goal.objective, stays)
-    fold_transposes(model)
-    say_how(model, found.provenance)
-    counted, price = moves(model), stays.price
-    if counted.counts < (price.transposes, price.reshapes):  # no row of some operator is what the file says
-        few = Price(counted.transposes, price.hidden, counted.reshapes, price.bytes if counted.transposes else 0)
-        stays = replace(stays, price=replace(few, nanoseconds=price.nanoseconds, copies=price.copies))
-    return replace(found, assignment=stays, model=model, external=external, origins={}, kept="no improvement")
-
-
-def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
-    """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
-    from layoutsolve.proto.data_movement import of_constants
-
-    own, theirs = (sum(1 for _ in running(model.graph)) for model in (found.model, source))
-    no_more = own <= theirs and not found.price.copies
-    return no_more and of_constants(found.model) < of_constants(source)
 
 
 def associated_files(source: Source) -> dict[str, bytes]:

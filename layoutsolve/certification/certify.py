@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from layoutsolve.api import Conversion
 from layoutsolve.base import gc_pause
 from layoutsolve.base.digest import digest
 from layoutsolve.certification.certificate import Bound, Certificate, CertifiedRow
@@ -13,6 +12,7 @@ from layoutsolve.conversion import arguments
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.io.source import Content, Source, load
+from layoutsolve.result import Conversion
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked

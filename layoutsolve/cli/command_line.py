@@ -32,13 +32,13 @@ from layoutsolve.io import files
 from layoutsolve.io.patterns import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Conversion
     from layoutsolve.certification.certificate import Certificate
     from layoutsolve.certification.checker import Recheck
     from layoutsolve.conversion.stages import Stages
     from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.io.source import Content
     from layoutsolve.measurement.profile import Profile
+    from layoutsolve.result import Conversion
     from layoutsolve.verification.verify import Verification
 
 

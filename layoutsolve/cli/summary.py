@@ -14,10 +14,10 @@ from layoutsolve.base.wording import counted, kept_as_is, listed, printable
 from layoutsolve.emit.selected_weights import selects
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Conversion
     from layoutsolve.certification.checker import Recheck
     from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
+    from layoutsolve.result import Conversion
     from layoutsolve.verification.verify import Verification
 
 

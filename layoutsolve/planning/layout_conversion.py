@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.api import Conversion, convert
+from layoutsolve.api import convert
 from layoutsolve.base import gc_pause
 from layoutsolve.base.wording import nearest
 from layoutsolve.conversion import arguments
@@ -16,6 +16,7 @@ from layoutsolve.conversion.translation import reference
 from layoutsolve.errors import ConversionError, OptionError
 from layoutsolve.io.source import Source, load
 from layoutsolve.ir.graph import Graph, Node, Shape
+from layoutsolve.result import Conversion
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.api import Conversion
 from layoutsolve.conversion.graph_io import ends_of
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import reference
@@ -17,6 +16,7 @@ from layoutsolve.io.source import Content
 from layoutsolve.ir.graph import Node, Value
 from layoutsolve.planning.constant_provenance import Origins, Stored
 from layoutsolve.planning.layout_letters import letters_of, order_of, shown, text_of
+from layoutsolve.result import Conversion
 from layoutsolve.solver.proof.text import arrangement_text, layout_text
 from layoutsolve.solver.statement.assignment import Assignment, Tier, status_of
 from layoutsolve.solver.statement.backends import backend_of, crossings

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from layoutsolve.api import Conversion
 from layoutsolve.base import gc_pause
 from layoutsolve.base.wording import printable
 from layoutsolve.conversion import arguments
@@ -22,6 +21,7 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.plan_contents import facts_of, proven
+from layoutsolve.result import Conversion
 from layoutsolve.solver.proof.text import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
 from layoutsolve.solver.statement.backends import priced

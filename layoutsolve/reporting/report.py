@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from layoutsolve.api import Conversion, tried
+from layoutsolve.api import tried
 from layoutsolve.certification.checker import Digest
 from layoutsolve.conversion import arguments
 from layoutsolve.conversion.stages import Stages
@@ -19,6 +19,7 @@ from layoutsolve.reporting.markup import asset, element, page
 from layoutsolve.reporting.sections import File
 from layoutsolve.reporting.source_view import source_side
 from layoutsolve.reporting.written_view import written_side
+from layoutsolve.result import Conversion
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Comparison, Conversion
+    from layoutsolve.api import Comparison
     from layoutsolve.measurement.profile import Profile, Spent
+    from layoutsolve.result import Conversion
     from layoutsolve.verification.verify import Verification
 
 BARS = 14

@@ -21,7 +21,7 @@ from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, order
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Conversion
+    from layoutsolve.result import Conversion
 
 MOVES = ("Transpose", "Reshape")
 QUANTISING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")

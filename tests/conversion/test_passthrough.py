@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
-from layoutsolve import Conversion, api
+from layoutsolve import Conversion
 from layoutsolve.certification.audit import recount
 from layoutsolve.cli.command_line import main
-from layoutsolve.conversion import provenance
+from layoutsolve.conversion import no_worse, provenance
 from layoutsolve.io.source import Content
 from layoutsolve.version import VERSION
 from tests.frontend.onnx.test_flow import alike
@@ -239,8 +239,8 @@ def judged(monkeypatch: pytest.MonkeyPatch, objective: str) -> tuple[Conversion,
         asked.extend(given)
         return asked[1]
 
-    decide = api._no_worse
-    monkeypatch.setattr(api, "_no_worse", record)
+    decide = no_worse.no_worse
+    monkeypatch.setattr(no_worse, "no_worse", record)
     found = layoutsolve.convert(chain(2, 2).SerializeToString(), objective=objective)
     return found, lambda other, converted: decide(asked[0], other, converted, asked[3])
 

@@ -44,7 +44,7 @@ FAULTS = [
     ("layoutsolve.conversion.translation", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
     ("layoutsolve.conversion.translation", "serialise", "emit"),
-    ("layoutsolve.api", "saved", "write"),
+    ("layoutsolve.result", "saved", "write"),
     ("layoutsolve.certification.certify", "restate", "certify"),
     ("layoutsolve.verification.verify", "verify", "verify"),
     ("layoutsolve.solver.explanation.explain", "explain", "explain"),
@@ -111,7 +111,7 @@ CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.compare(source)),
     ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
     ("layoutsolve.solver.explanation.explain", "explain", lambda source, conversion, path: conversion.explain()),
-    ("layoutsolve.api", "saved", lambda source, conversion, path: conversion.save(path)),
+    ("layoutsolve.result", "saved", lambda source, conversion, path: conversion.save(path)),
     (
         "layoutsolve.certification.certify",
         "restate",

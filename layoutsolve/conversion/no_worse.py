@@ -1,0 +1,100 @@
+"""An ONNX source that is optimised never gets worse: where nothing is gained, it is returned as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from layoutsolve.conversion.passthrough import as_it_stands, fold_transposes, say_how, written_before
+from layoutsolve.conversion.provenance import WRITTEN, Provenance
+from layoutsolve.emit import External
+from layoutsolve.emit.selected_weights import running, selects
+from layoutsolve.io.source import Content
+from layoutsolve.proto.data_movement import Moves, moves, of_constants
+from layoutsolve.solver import Assignment, Price, assign
+from layoutsolve.solver.statement.objective import ranked, without_groupings
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layoutsolve.result import Conversion
+
+
+def no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
+    """What is made of a source in ONNX of which some ends are stored otherwise, for fewest Transposes if there are more
+    than in the source and one for each of these.
+    """
+    most = found.graph.moves[0] + len(found.moved_ends)
+    made = moves(found.model).transposes
+    if made <= most or found.assignment.goal.objective == "min-transpose":
+        return found
+    other = converted("min-transpose")
+    return other if moves(other.model).transposes < made else found
+
+
+def no_worse(
+    content: Content, found: Conversion, converted: Callable[..., Conversion], before: Sequence[Provenance]
+) -> Conversion:
+    """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
+    no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
+    where its sums may saturate, but for Transposes that alone read a constant.
+    """
+    graph, goal = found.graph, found.assignment.goal
+    stays = _in_its_own_layouts(found)
+    external = External() if found.external is not None else None
+    if graph.metadata.get(WRITTEN):
+        model = as_it_stands(content, external)
+        if model is not None and written_before(model, before):
+            kept = "it is what layoutsolve has written"
+            return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
+    first = Moves(*graph.moves, stays.price.hidden)
+    after = moves(found.model, found.price.hidden)
+    tiers = without_groupings(goal.tiers)
+    cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(stays.price, tiers)
+    if cheaper or after.gains(first):
+        return found
+    if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
+        other = converted("min-transpose")
+        after = moves(other.model, other.price.hidden)
+        if after.gains(first) and after.executed <= first.executed:
+            return other
+    model = as_it_stands(content, external)
+    no_more = after.transposes <= first.transposes and after.executed <= first.executed
+    if model is None or (no_more and _folds(found, model)):
+        return found
+    if selects(found.model) and not selects(model):
+        return converted(goal.objective, stays)
+    fold_transposes(model)
+    say_how(model, found.provenance)
+    stays = replace(stays, price=_as_counted(moves(model), stays.price))
+    return replace(found, assignment=stays, model=model, external=external, origins={}, kept="no improvement")
+
+
+def _in_its_own_layouts(found: Conversion) -> Assignment:
+    """What the source's own layouts cost, beside what is proven of any other."""
+    goal, proven = found.assignment.goal, found.assignment
+    own = assign(found.graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
+    return replace(
+        own,
+        strategy=proven.strategy,
+        bounds=proven.bounds,
+        completed=proven.completed and ranked(own.price, goal.tiers) == ranked(proven.price, goal.tiers),
+        ended=proven.ended,
+        relative=proven.kept,
+    )
+
+
+def _as_counted(counted: Moves, price: Price) -> Price:
+    """A price of the source's own layouts, by what the file has where that is less: no row of an operator says it."""
+    if counted.counts >= (price.transposes, price.reshapes):
+        return price
+    bytes_moved = price.bytes if counted.transposes else 0
+    return replace(price, transposes=counted.transposes, reshapes=counted.reshapes, bytes=bytes_moved, regrouped=0)
+
+
+def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
+    """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
+    own, theirs = (sum(1 for _ in running(model.graph)) for model in (found.model, source))
+    no_more = own <= theirs and not found.price.copies
+    return no_more and of_constants(found.model) < of_constants(source)

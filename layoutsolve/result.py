@@ -1,0 +1,277 @@
+"""The result of a conversion: the ONNX model, its layouts and their proof, and what can be asked of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO
+
+from layoutsolve.base.wording import counted, printable
+from layoutsolve.conversion import arguments
+from layoutsolve.conversion.graph_io import End, ends_of, every_end
+from layoutsolve.conversion.provenance import Provenance, of_model
+from layoutsolve.conversion.stages import Stages
+from layoutsolve.conversion.translation import content_of, saved
+from layoutsolve.emit import External, apply, pieces
+from layoutsolve.emit.selected_weights import running
+from layoutsolve.errors import OutputError
+from layoutsolve.frontend import Reading
+from layoutsolve.io.files import Output, is_special, scratch, written
+from layoutsolve.io.source import Mapped, unchanged
+from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.solver import Assignment, Boundary, Price, Tier
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.backends import Crossing, crossings
+from layoutsolve.solver.statement.objective import coarse_tiers
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layoutsolve.conversion.session import Session
+    from layoutsolve.inspection.explanation import Explanation
+    from layoutsolve.measurement.profile import Profile
+    from layoutsolve.solver.explanation.explain import Explained
+
+
+@dataclass(frozen=True, repr=False)
+class Conversion:
+    """Result of :func:`convert`: the ONNX model, its layouts, and their proof.
+
+    ``model`` is the ONNX model; with external data (``external``) :meth:`save` writes a second file beside it.
+    ``graph`` is the imported graph in ONNX operators, ``assignment`` the chosen layouts with the graph that they refer
+    to; its ``status`` is 'optimal' where every level in ``tiers`` is 'optimal' or 'conditional'. ``seconds`` has the
+    wall-clock time of each stage. ``boundary`` and ``reading`` are the options on inputs, outputs and import.
+    ``source`` is the path of the source model, None for bytes. ``origins`` maps names of written nodes to source
+    operators. ``kept`` is the reason why an ONNX source is returned unchanged, '' where it is not.
+    """
+
+    graph: Graph
+    assignment: Assignment
+    model: onnx.ModelProto
+    seconds: Mapping[str, float]
+    boundary: Boundary = field(default_factory=Boundary)
+    reading: Reading = field(default_factory=Reading)
+    external: External | None = field(default=None, repr=False)
+    source: str | None = field(default=None, repr=False)
+    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
+    kept: str = ""
+    mapped: tuple[Mapped, ...] = field(default=(), repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """State for pickling: all initializers are included, also those that are mapped from the source.
+
+        Raises :class:`ModelError` where the source file has changed since it was read.
+        """
+        unchanged(self.mapped)
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "mapped": ()}
+
+    def __repr__(self) -> str:
+        tiers = ", ".join(map(str, self.tiers))
+        return f"<Conversion of '{self.graph.name}': {counted(self.report['operators'], 'operator')}; {tiers}>"
+
+    def _repr_html_(self) -> str:
+        """HTML summary for notebooks."""
+        title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
+        return self.assignment.as_table(title, map(str, self.moved_ends))
+
+    @property
+    def price(self) -> Price:
+        """Cost of the layouts: Transposes, layout penalty, bytes and so on."""
+        return self.assignment.price
+
+    @property
+    def bound(self) -> int:
+        """Proven lower bound on the objective's first level (for 'min-executed', Transposes plus layout penalty)."""
+        return self.assignment.bound
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """Levels of the objective in lexicographic order, each with its value, proven lower bound and status."""
+        return self.assignment.tiers
+
+    @property
+    def signature(self) -> str | None:
+        """The signature that was converted, '' for the main subgraph; None where the source has no more than one."""
+        return self.graph.metadata.get("signature")
+
+    @property
+    def other_signatures(self) -> tuple[str, ...]:
+        """The signatures of the source beside the one that was converted."""
+        known = json.loads(self.graph.metadata.get("signatures", "[]"))
+        return tuple(str(key) for key in known if key != self.signature)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Provenance from the model's metadata: version, source digest and options."""
+        return of_model(self.model)
+
+    @cached_property
+    def crossings(self) -> tuple[Crossing, ...] | None:
+        """Tensors that cross between backends of the target; None where it has no backends."""
+        table = self.assignment.goal.target.table
+        return tuple(crossings(self.assignment)) if table is not None and table.backends else None
+
+    @cached_property
+    def report(self) -> dict[str, object]:
+        """Facts of the conversion as plain data for JSON (docs/json.md).
+
+        Operators are counted in the written model; those that select weights at load time count once.
+        """
+        operators = [node.op_type for node in running(self.model.graph)]
+        return {
+            "strategy": self.assignment.strategy,
+            "objective": self.assignment.objective,
+            "target": self.assignment.goal.target.name,
+            "status": self.assignment.status,
+            "transposes": operators.count("Transpose"),
+            "hidden_transposes": self.price.hidden,
+            "reshapes": operators.count("Reshape"),
+            "bytes_moved": self.price.bytes,
+            "bytes_copied": self.price.copies,
+            **({} if self.crossings is None else {"crossings": len(self.crossings)}),
+            "bound": self.bound,
+            "tiers": [asdict(tier) for tier in self.tiers],
+            **({"planned": [asdict(tier) for tier in planned]} if (planned := self.assignment.planned) else {}),
+            "kept_operators": dict(self.assignment.kept),
+            "ended": self.assignment.ended,
+            "operators": len(operators),
+            "tensors": sum(value.data is None for value in self.graph.values.values()),
+            "opset": self.model.opset_import[0].version,
+            **({} if self.signature is None else {"signature": self.signature}),
+            "layouts": {
+                end.name: {"permutation": list(end.permutation), "chosen": end.chosen} for end in self.moved_ends
+            },
+            "seconds": dict(self.seconds),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, and its external data to a file with ``.data`` added to its name: both or neither.
+
+        Raises :class:`OutputError` where a file cannot be written or would overwrite the source model, and
+        :class:`ModelError` where the source has changed since it was read.
+        """
+        target = arguments.path("path", path)
+        with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
+            pass
+
+    def session(self, *, threads: int = 0) -> Session:
+        """Load the model into ONNX Runtime, to be run with the source's names and dimension orders: see
+        :class:`layoutsolve.Session`.
+        """
+        from layoutsolve.conversion.session import Session
+
+        if self.external is None:
+            return Session(self.content("model.onnx"), threads=threads)
+        with scratch() as folder:
+            path = folder / "model.onnx"
+            self.save(path)
+            return Session(path, threads=threads)
+
+    def outputs(self, path: str) -> tuple[Output, ...]:
+        """Files that :meth:`save` writes: the external data, if any, then the model."""
+        if self.external is not None and is_special(path):
+            raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
+        model = saved(self.model, self.external, path)
+        whole = Output("model", path, lambda file: file.writelines(pieces(model)))
+        return (whole,) if self.external is None else (Output("data", f"{path}.data", self.write_constants), whole)
+
+    def write_constants(self, file: BinaryIO) -> None:
+        """Write the external data, as it was when the source was read.
+
+        Raises :class:`ModelError` where the source has changed since.
+        """
+        if self.external is not None:
+            unchanged(self.mapped)
+            self.external.write(file)
+            unchanged(self.mapped)
+
+    def content(self, path: str | os.PathLike[str]) -> bytes:
+        """Serialized model as it is saved under a path; the path matters for external data only.
+
+        Raises :class:`OutputError` where the model could not refer to its external data.
+        """
+        target = arguments.path("path", path)
+        return content_of(self.model, self.external, target)
+
+    @cached_property
+    def moved_ends(self) -> tuple[End, ...]:
+        """The inputs, outputs and states that are not stored as in the source model, each tensor once."""
+        ends = () if self.kept else every_end(self.graph, self.boundary, self.assignment)
+        return tuple(end for end in ends if end.moved)
+
+    def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
+        """Permutations of graph inputs (or outputs) by name in the file: ``stored = transpose(source, permutation)``.
+
+        Only those that are not stored as in the source model.
+        """
+        if self.kept:
+            return {}
+        ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
+        ports = self.model.graph.input if inputs else self.model.graph.output
+        return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
+
+    @property
+    def rounding(self) -> frozenset[tuple[int, int]]:
+        """Source operators computed as integer products with activations quantized at run time (``dynamic='integer'``):
+        pairs of subgraph and operator numbers.
+        """
+        origins = [node.origin for node in self.graph.nodes if node.op == "MatMulInteger"]
+        return frozenset((origin.subgraph, origin.index) for origin in origins if origin is not None)
+
+    def text(self, stage: str) -> str:
+        """Text of a stage of the conversion: 'graph', 'problem', 'assignment' or 'applied'.
+
+        It is deterministic for a model and options. The problem is the one that is solved first: over orders of atoms,
+        where groupings come after them in the objective.
+        """
+        from layoutsolve.inspection import printing
+        from layoutsolve.solver.statement.statement import Statement
+
+        asked = arguments.choice("stage", stage, printing.STAGES)
+        with Stages()("print"):
+            if asked == "graph":
+                return printing.graph_text(self.graph)
+            if asked == "applied":
+                return printing.graph_text(apply(self.assignment))
+            if asked == "assignment":
+                return printing.assignment_text(self.assignment)
+            statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
+            problem = statement.layouts if coarse_tiers(statement.goal.tiers) is None else statement.orders
+            return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
+
+    def profile(self) -> Profile:
+        """Profile of one inference in ONNX Runtime on one thread, measured on smooth data.
+
+        Raises :class:`VerifyError` where ONNX Runtime is missing, or refuses the model.
+        """
+        from layoutsolve.measurement.profile import profile
+
+        with Stages()("profile"), scratch() as folder:
+            path = folder / "model.onnx"
+            self.save(path)
+            return profile(path, self.origins)
+
+    def explain(self, seconds: float | None = None) -> Explanation:
+        """Explain each Transpose and Reshape that is left, and what would remove it.
+
+        Remedies are found by solving again with other layouts of inputs and outputs, within ``seconds`` in all, by
+        default within the work limit of one solve.
+        """
+        from layoutsolve.inspection.explanation import Explanation
+        from layoutsolve.solver.explanation.explain import explain
+
+        limit = arguments.seconds("seconds", seconds)
+        with Stages()("explain"):
+            found = explain(self.graph, self.boundary, self.assignment, limit)
+            return Explanation(self._written(found) if self.kept else found)
+
+    def _written(self, found: Sequence[Explained]) -> tuple[Explained, ...]:
+        """The explanations of moves that a source has itself: its plan may have some of a kind that it has none of."""
+        from layoutsolve.proto.data_movement import moves
+
+        counted = moves(self.model)
+        has = {"Transpose": counted.transposes, "Reshape": counted.reshapes}
+        return tuple(each for each in found if has[each.operator])
