@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from layoutsolve.reporting.report import report
     from layoutsolve.result import Conversion
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 __all__ = [
     "Assignment",
@@ -118,7 +118,7 @@ _HOMES = {
     "result": ("Conversion",),
     "conversion.session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
-    "verification.verify": ("Verification",),
+    "verification.verdict": ("Verification",),
 }
 """Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has
 to be ready for signals before it loads anything that takes time.

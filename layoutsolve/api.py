@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layoutsolve.verification.input_files import Data
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 
 @gc_pause.paused()
@@ -121,11 +121,11 @@ def convert(
     found = converted(goal.objective)
     if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
         return found
-    from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ends  # TensorFlow Lite needs none of it
+    from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
 
     still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
     if not still or options.layouts or options.shapes or options.opset:
-        return no_worse_but_for_ends(found, converted)
+        return no_worse_but_for_ports(found, converted)
     before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
     return no_worse(content, found, converted, before)
 
@@ -291,7 +291,7 @@ def _compared(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     from layoutsolve.verification.runtimes import RefusedError
-    from layoutsolve.verification.verify import refused
+    from layoutsolve.verification.verdict import refused
 
     try:
         return _run_both(source, conversion, model, inside, chosen)

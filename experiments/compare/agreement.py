@@ -20,7 +20,8 @@ from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import Distance
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
-from layoutsolve.verification.verify import TWIN, OutputComparison, Verification, verify
+from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification
+from layoutsolve.verification.verify import verify
 
 Verdict = Literal["agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from layoutsolve.io.source import Content
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.result import Conversion
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.result import Conversion
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 
 @dataclass(frozen=True)

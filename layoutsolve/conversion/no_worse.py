@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from layoutsolve.result import Conversion
 
 
-def no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
-    """What is made of a source in ONNX of which some ends are stored otherwise, for fewest Transposes if there are more
-    than in the source and one for each of these.
+def no_worse_but_for_ports(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
+    """What is made of an ONNX source of which some graph inputs and outputs are stored otherwise: for fewest Transposes
+    if there are more than in the source and one for each of these.
     """
     most = found.graph.moves[0] + len(found.moved_ends)
     made = moves(found.model).transposes

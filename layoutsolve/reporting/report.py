@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from layoutsolve.inspection.explanation import Explanation
     from layoutsolve.io.files import Output
     from layoutsolve.measurement.profile import Profile
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 PART = 2500
 """Operators of a graph that are drawn at a time: more make a browser slow."""
@@ -73,7 +73,7 @@ def report(
 def _check_shown(verification: object, profile: object) -> None:
     """Raise :class:`TypeError` for what cannot be shown beside a conversion."""
     if verification is not None:
-        from layoutsolve.verification.verify import Verification
+        from layoutsolve.verification.verdict import Verification
 
         arguments.instance("verification", verification, Verification)
     if profile is not None:

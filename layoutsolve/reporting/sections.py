@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Comparison
     from layoutsolve.measurement.profile import Profile, Spent
     from layoutsolve.result import Conversion
-    from layoutsolve.verification.verify import Verification
+    from layoutsolve.verification.verdict import Verification
 
 BARS = 14
 """Operators whose share of time is shown by itself."""

@@ -15,25 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from layoutsolve.base.wording import counted
-from layoutsolve.emit import Stored, nodes_of
-from layoutsolve.emit.subgraphs import following_of
-from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
-from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import PACKED, Array, Quant, Size, Value
-from layoutsolve.ir.names import Names
-from layoutsolve.proto.messages import TYPES
-from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.cut_model import CutModel, stored_of
 from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
-from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
-from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE, Tally, near
+from layoutsolve.verification.runtimes import Port, Run
+from layoutsolve.verification.tensor_locations import Inside, Place, places_of
+from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE, Tally
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
@@ -48,9 +41,6 @@ SUM = 2.0**31 * (1 - 2.0**-10)
 """The largest sum that does not overflow 32 bits, and somewhat less, as floats are rounded."""
 
 Pair = tuple[Array, Array]
-
-Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
-"""The values of the graph that layouts are of, and where each is found in the ONNX model."""
 
 
 @dataclass(frozen=True)
@@ -102,104 +92,6 @@ class Compared:
     tally: Tally
 
 
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A tensor of the source, and what it is in the ONNX model."""
-
-    tensor: Tensor
-    value: Value
-    stored: Stored
-
-    @property
-    def port(self) -> Port:
-        """The tensor as it is compared."""
-        quant = quant_of(self.tensor)
-        parameters = (tuple(map(float, quant.scale)), tuple(map(int, quant.zero_point))) if quant else ((), ())
-        name = self.tensor.name or f"tensor_{self.tensor.index}"
-        return Port(name, self.tensor.dtype, (), (), *parameters)
-
-    def put(self, data: Array) -> Array | None:
-        """LiteRT's tensor as the ONNX model stores it, None where that is unknown."""
-        numbers, wide = self._numbers(data), _wide(self.value, data.shape)
-        sizes = None if wide is None else _sizes(self.stored, wide)
-        if numbers is None or wide is None or sizes is None:
-            return None
-        more = [(0, size - own) for size, own in zip(wide, data.shape, strict=True)]
-        filler = 0 if self.value.quant is None else self.value.quant.zero_point[0]
-        whole = np.pad(numbers, more, constant_values=filler) if wide != data.shape else numbers
-        return _arranged(whole, self.stored.logical, self.stored.layout, sizes)
-
-    def back(self, data: Array, like: Array) -> Array:
-        """What the ONNX model stores, as LiteRT has it. What has another shape there has one more dimension than
-        LiteRT's: as it is it might have LiteRT's shape, which only its layout ought to give.
-        """
-        wide = _wide(self.value, like.shape)
-        sizes = None if wide is None else _sizes(self.stored, wide)
-        if sizes is None or wide is None:
-            return data
-        if list(data.shape) != _shape(self.stored.layout, sizes):
-            return data[np.newaxis] if data.shape == like.shape else data
-        whole = _arranged(data, self.stored.layout, self.stored.logical, sizes).reshape(wide)
-        own = whole[tuple(slice(size) for size in like.shape)]
-        after, before = self.value.quant, quant_of(self.tensor)
-        if after is None or before is None or own.dtype.kind == "f":
-            return own
-        shift = int(before.zero_point[0]) - int(after.zero_point[0])
-        return own.astype(np.int32) + shift if shift else own
-
-    def _numbers(self, data: Array) -> Array | None:
-        after, before, dtype = self.value.quant, quant_of(self.tensor), self.value.dtype
-        if dtype in PACKED:
-            return None
-        if data.dtype.kind == "S":
-            return np.char.decode(data, "utf-8").astype(object) if dtype == "string" else None
-        if after is None:
-            if data.dtype.name == dtype or (data.dtype.kind == "f" and dtype.startswith("float")):
-                return data.astype(dtype)
-            return before.real(data) if before is not None and dtype == "float32" else None
-        if before is None or not _alike(before, after):
-            return None
-        shift = int(after.zero_point[0]) - int(before.zero_point[0])
-        return (data.astype(np.int64) + shift).astype(dtype) if shift or data.dtype.name != dtype else data
-
-
-def _alike(one: Quant, other: Quant) -> bool:
-    """Whether steps are of one size, which is the same."""
-    return one.scale.size == other.scale.size == 1 and bool(one.scale[0] == other.scale[0])
-
-
-def _wide(value: Value, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of a value where the source's is this: it may have more channels, which are zeros."""
-    if len(value.shape) != len(shape):
-        return None
-    wide = tuple(size if isinstance(dim, Size) else dim for dim, size in zip(value.shape, shape, strict=True))
-    return wide if all(more >= own for more, own in zip(wide, shape, strict=True)) else None
-
-
-def _sizes(stored: Stored, shape: Sequence[int]) -> list[int] | None:
-    """How large each atom is in a tensor of this shape, None where that does not follow."""
-    known: dict[int, int] = {atom: size for atom, size in enumerate(stored.sizes) if not isinstance(size, Size)}
-    for group, size in zip(stored.logical, shape, strict=True):
-        unknown = [atom for atom in group if atom not in known]
-        rest = prod(known[atom] for atom in group if atom in known)
-        if len(unknown) > 1 or (unknown and (rest == 0 or size % rest)) or (not unknown and rest != size):
-            return None
-        known.update(dict.fromkeys(unknown, size // max(rest, 1)))
-    whole = sorted(order(stored.logical)) == sorted(order(stored.layout))
-    return [known.get(atom, 1) for atom in range(len(stored.sizes))] if whole else None
-
-
-def _arranged(data: Array, source: Layout, target: Layout, sizes: Sequence[int]) -> Array:
-    """The elements of a tensor in another layout."""
-    atoms = order(source)
-    moved = data.reshape([sizes[atom] for atom in atoms]).transpose([atoms.index(atom) for atom in order(target)])
-    return np.asarray(moved.reshape(_shape(target, sizes)), order="C")
-
-
-def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:
-    return [prod(sizes[atom] for atom in group) for group in layout]
-
-
 class Inspector:
     """Compares every tensor that both models have, one run after the other.
 
@@ -219,7 +111,7 @@ class Inspector:
         self._subgraph, self._places, self._states = places_of(source, inside)
         self._rounding, self._symmetric = rounding, symmetric
         self._model, self._permutations = model, permutations
-        self._cut: _Cut | None = None
+        self._cut: CutModel | None = None
         self.unknown = ""
         self._tallies: dict[int, Tally] = {}
         self._written: dict[int, tuple[Operator, tuple[Operator, ...]]] = {}
@@ -249,21 +141,17 @@ class Inspector:
     def add(self, runs: Sequence[Run], fed: Sequence[Mapping[str, Array]]) -> None:
         """Compare the tensors of some runs in a row, of which the ONNX model is fed the same."""
         if self._cut is None:
-            fits = {
-                index: all(_fits(place, run.tensors.get(index)) for run in runs)
-                for index, place in self._places.items()
-            }
-            self._places = {index: place for index, place in self._places.items() if fits[index]}
-            self._cut = _Cut.of(self._model, self._places)
+            self._places = {index: place for index, place in self._places.items() if _fits(index, place, runs)}
+            self._cut = CutModel.of(self._model, self._places)
             following = {} if self._cut.runtime is None else self._cut.runtime.following
             self._states = {
                 index: place
                 for index, place in self._states.items()
-                if place.stored.name in following and all(_fits(place, run.tensors.get(index)) for run in runs)
+                if place.stored.name in following and _fits(index, place, runs)
             }
         cut = self._cut
         given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
-        after = [{place.stored.name: _put(place, run.tensors) for place in self._states.values()} for run in runs]
+        after = [{place.stored.name: stored_of(place, run.tensors) for place in self._states.values()} for run in runs]
         results = cut.run(given, after)
         noisy = cache(lambda: cut.run(_rounded(given), after))
         known = frozenset(self._places)
@@ -486,6 +374,12 @@ class Inspector:
         return Inspection(len(self._tallies), None)
 
 
+def _fits(index: int, place: Place, runs: Sequence[Run]) -> bool:
+    """Whether a tensor of the source can be stored as the ONNX model does, in every run."""
+    given = (run.tensors.get(index) for run in runs)
+    return all(data is not None and place.put(data) is not None for data in given)
+
+
 def _compare(
     tally: Tally,
     pair: Pair,
@@ -517,166 +411,6 @@ def _apart(one: Array, other: Array) -> Pair:
         return one, other
     same = (np.abs(one) >= largest) & (np.abs(other) >= largest) & (np.sign(one) == np.sign(other))
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
-
-
-def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place], dict[int, Place]]:
-    """The main subgraph, and the tensors in it that are found in the ONNX model, by number; its states apart."""
-    values, stored = inside
-    model = parse(source)
-    subgraph = model.subgraphs[0]
-    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names
-    read = {*subgraph.outputs, *(index for operator in subgraph.operators for index in operator.inputs)}
-    made = (index for operator in subgraph.operators for index in operator.outputs if index in read)
-    given = (*subgraph.inputs, *made)
-    held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
-    known = {
-        each.index: Place(each, values[name], stored[name])
-        for each in subgraph.tensors
-        if each.data is None and (name := names[each.index]) in values and name in stored
-    }
-    named = [each.index for each in held if not each.is_variable]
-    states = [each.index for each in subgraph.tensors if each.is_variable and not _gathers(each)]
-    first, second = ({index: known[index] for index in some if index in known} for some in (named, states))
-    return subgraph, first, second
-
-
-def _gathers(tensor: Tensor) -> bool:
-    """Whether a state is a cell, or holds sums, of 16 bits, in which roundings come together that no real number is
-    known of: the outputs of later runs tell whether it is right.
-    """
-    return tensor.dtype == "int16" and quant_of(tensor) is not None
-
-
-def _fits(place: Place, data: Array | None) -> bool:
-    return data is not None and place.put(data) is not None
-
-
-@dataclass(frozen=True, eq=False)
-class _Cut:
-    """The ONNX model that reads each known tensor as an input, and gives what it computes in its place.
-
-    ``first`` are the known tensors by their name there, each as the one of the source that is read from it first.
-    ``outputs`` are what is computed instead of those that are no inputs anyway, ``reals`` what of it is quantised last.
-    ``ports`` are the model's own outputs, in their order; those that are no known tensors are computed as well.
-    """
-
-    runtime: OnnxRuntime | None
-    first: Mapping[str, Place]
-    outputs: Mapping[str, str]
-    reals: Mapping[str, str]
-    ports: Sequence[str]
-
-    @classmethod
-    def of(cls, model: onnx.ModelProto | Path, places: dict[int, Place]) -> _Cut:
-        """The model with cuts; where it has its constants in a file, it is written beside that. Tensors that it does
-        not have are taken out of ``places``.
-        """
-        made = onnx.ModelProto()
-        made.CopyFrom(onnx.load(model, load_external_data=False) if isinstance(model, Path) else model)
-        there = {name for node in made.graph.node for name in node.output} | {port.name for port in made.graph.input}
-        for index in [index for index, place in places.items() if place.stored.name not in there]:
-            del places[index]
-        first = {place.stored.name: place for place in reversed(list(places.values()))}
-        ports = [port.name for port in made.graph.output]
-        outputs, reals = _cut(made, first)
-        data = made.SerializeToString()
-        runtime = None
-        if isinstance(model, Path) and outputs:
-            path = model.with_name("cut.onnx")
-            path.write_bytes(data)
-            runtime = OnnxRuntime(path)
-        elif outputs:
-            runtime = OnnxRuntime(data)
-        return cls(runtime, first, outputs, reals, ports)
-
-    def fed(self, run: Run, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """What the model reads in one step: LiteRT's tensors, beside the model's own inputs."""
-        return {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
-
-    def run(
-        self, steps: Sequence[Mapping[str, Array]], states: Sequence[Mapping[str, Array]]
-    ) -> list[Mapping[str, Array]]:
-        """What is computed in one step after the other, of which each leaves LiteRT's ``states``."""
-        if self.runtime is None:
-            return [{} for _ in steps]
-        names = self.runtime.outputs
-        return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps, states)]
-
-    def agrees(self, place: Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
-        """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""
-        name = place.stored.name
-        if name not in self.outputs or self.first[name] is not place or fed[name].size != truth.size:
-            return False
-        return near(fed[name], results[self.outputs[name]])
-
-    def own(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
-        """A tensor as LiteRT has it: as it was computed, or as it reads what an operator before it has written."""
-        name = place.stored.name
-        computed = self.first[name] is place and name in self.outputs
-        here = results[self.outputs[name]] if computed else _put(self.first[name], truth)
-        return place.back(here, truth[place.tensor.index])
-
-    def real(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
-        """A quantised tensor before it was quantised, in real numbers; None where that is not computed."""
-        quant, name = quant_of(place.tensor), place.stored.name
-        if quant is None or quant.scale.size != 1 or name not in self.outputs or self.first[name] is not place:
-            return None
-        like = truth[place.tensor.index]
-        own = results[self.outputs[name]]
-        if own.dtype.kind != "f" and self.reals.get(name) not in results:
-            return None
-        found = place.back(own if own.dtype.kind == "f" else results[self.reals[name]], like)
-        return found if found.shape == like.shape else None
-
-
-def _cut(model: onnx.ModelProto, known: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
-    """Make each known tensor that is computed an input, and name the outputs that are computed instead, and those that
-    hold the same before it is quantised.
-    """
-    graph, own = model.graph, dict[str, str]()
-    states = following_of({prop.key: prop.value for prop in model.metadata_props})
-    taken = Names({name for node in nodes_of(graph) for name in (*node.input, *node.output)})
-    for node in graph.node:
-        for position, name in enumerate(node.output):
-            if name in known:
-                own[name] = node.output[position] = taken.unique(f"{name}/own")
-    makers = {name: node for node in graph.node for name in node.output}
-    reals = {name: real for name, output in own.items() if (real := _real(makers, output)) is not None}
-    kept = [port for port in graph.output if port.name in states.values() or port.name in makers]
-    held = {port.name for port in kept}
-    infos = [info for info in graph.value_info if info.name not in own]
-    del graph.output[:], graph.value_info[:]
-    graph.value_info.extend(infos)
-    for name, output in own.items():
-        code, rank = TYPES[known[name].value.dtype], len(known[name].stored.layout)
-        graph.input.append(helper.make_tensor_value_info(name, code, [None] * rank))
-        graph.output.append(helper.make_tensor_value_info(output, code, [None] * rank))
-    graph.output.extend(kept)
-    for real in sorted({*reals.values()}.intersection(makers) - held - {*own.values()}):
-        graph.output.append(helper.make_tensor_value_info(real, onnx.TensorProto.FLOAT, None))
-    return own, reals
-
-
-def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
-    """What is computed and then quantised to give a tensor, maybe twice by the same scale."""
-    found = scale = ""
-    while name in makers:
-        node = makers[name]
-        if node.op_type == "QuantizeLinear" and scale in ("", node.input[1]):
-            found, scale = node.input[0], node.input[1]
-        elif node.op_type not in ("Clip", "Identity") and not (
-            node.op_type == "DequantizeLinear" and node.input[1] == scale
-        ):
-            break
-        name = node.input[0]
-    return found or None
-
-
-def _put(place: Place, truth: Mapping[int, Array]) -> Array:
-    data = place.put(truth[place.tensor.index])
-    if data is None:
-        raise TypeError(f"'{place.tensor.name}' is stored in a way that is not known")
-    return data
 
 
 def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:

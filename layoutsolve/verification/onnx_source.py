@@ -17,7 +17,8 @@ from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result
-from layoutsolve.verification.verify import SAMPLES, SECONDS, OutputComparison, Verification, stored
+from layoutsolve.verification.verdict import OutputComparison, Verification
+from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
 
 SOURCE = "the source in ONNX Runtime"
 """What a model is judged by."""

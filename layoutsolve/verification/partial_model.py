@@ -26,8 +26,8 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import TYPES
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
-from layoutsolve.verification.layer_accuracy import Inside, Place, places_of
 from layoutsolve.verification.runtimes import LiteRT
+from layoutsolve.verification.tensor_locations import Inside, Place, places_of
 
 
 @dataclass(frozen=True)

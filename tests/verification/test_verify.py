@@ -18,7 +18,8 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import Distance
 from layoutsolve.verification.runtimes import LiteRT
-from layoutsolve.verification.verify import PLAIN, TWIN, OutputComparison, verify
+from layoutsolve.verification.verdict import PLAIN, TWIN, OutputComparison
+from layoutsolve.verification.verify import verify
 from tests.builder import Builder, Quant
 from tests.truth import litert
 
