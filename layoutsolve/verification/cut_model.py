@@ -72,7 +72,7 @@ class CutModel:
         return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps, states)]
 
     def agrees(self, place: Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
-        """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""
+        """Whether a tensor is computed as LiteRT's, as far as that is known without moving its elements."""
         name = place.stored.name
         if name not in self.outputs or self.first[name] is not place or fed[name].size != truth.size:
             return False
