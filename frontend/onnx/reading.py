@@ -17,7 +17,7 @@ from layoutsolve.io.source import Folder
 from layoutsolve.proto import operator_schemas, scopes
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.proto.messages import FunctionProto, GraphProto, ModelProto, graphs_in
-from layoutsolve.proto.rank_limits import rank_of
+from layoutsolve.proto.rank_bounds import rank_of
 
 _DEEPEST = 28
 """How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""

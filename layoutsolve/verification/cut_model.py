@@ -37,8 +37,8 @@ class CutModel:
 
     @classmethod
     def of(cls, model: onnx.ModelProto | Path, places: dict[int, Place]) -> CutModel:
-        """The model with cuts; where its initializers are external data, it is written beside them. Tensors that it does
-        not have are taken out of ``places``.
+        """The model with cuts; where its initializers are external data, it is written beside them. Tensors that it
+        does not have are taken out of ``places``.
         """
         made = onnx.ModelProto()
         made.CopyFrom(onnx.load(model, load_external_data=False) if isinstance(model, Path) else model)

@@ -22,7 +22,7 @@ from experiments.fuzz import onnx_mutants
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.onnx.listing import listed
 from layoutsolve.frontend.onnx.reading import parse
-from layoutsolve.proto import rank_limits
+from layoutsolve.proto import rank_bounds, rank_limits
 from layoutsolve.proto.messages import ModelProto, native
 from tests.growing import (
     BEFORE,
@@ -264,5 +264,5 @@ def test_bounds_of_dimensions() -> None:
         for info in (*found.output, *found.value_info):
             if info.type.tensor_type.HasField("shape"):
                 seen += 1
-                assert (bounds.get(info.name) or 0) >= rank_limits.rank_of(info.type), (case.name, info.name)
+                assert (bounds.get(info.name) or 0) >= rank_bounds.rank_of(info.type), (case.name, info.name)
     assert seen > 5000
