@@ -50,7 +50,7 @@ def rank_of(kind: TypeProto) -> int:
 
 
 def bound_of_type(kind: TypeProto) -> Bound:
-    """What a type says."""
+    """The bound that a type states."""
     while (held := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kind = getattr(kind, held).elem_type
     if held != "tensor_type" or not kind.tensor_type.HasField("shape"):
