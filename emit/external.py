@@ -24,22 +24,22 @@ def constant_bytes(graph: Graph) -> int:
 
 
 class External:
-    """The constants that are kept outside, and where in the file each of them lies."""
+    """The constants that are kept outside, and where in the file each of them lies; ``size`` is that of the file."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Array]] = []
-        self._size = 0
+        self.size = 0
 
     def take(self, proto: TensorProto, data: Array) -> bool:
         """Keep the data of a tensor outside; False where it is so small that it had better stay inside."""
         if data.nbytes < _SMALLEST:
             return False
-        self._size += -self._size % _ALIGNMENT
+        self.size += -self.size % _ALIGNMENT
         proto.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", ""), ("offset", self._size), ("length", data.nbytes)):
+        for key, value in (("location", ""), ("offset", self.size), ("length", data.nbytes)):
             proto.external_data.add(key=key, value=str(value))
-        self._parts.append((self._size, data))
-        self._size += data.nbytes
+        self._parts.append((self.size, data))
+        self.size += data.nbytes
         return True
 
     def write(self, file: BinaryIO) -> None:

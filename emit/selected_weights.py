@@ -21,11 +21,8 @@ from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.ir.graph import Array, Node, Quant, Value
 from layoutsolve.ir.saturation import of_integers, places_of
-from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, attribute
-from layoutsolve.proto.scopes import graphs_of, nodes_of
-
-NAME = "weights_for_this_processor"
-"""What the names of the nodes that select, and of those that compute what they select, begin with."""
+from layoutsolve.proto.messages import GraphProto, attribute
+from layoutsolve.proto.weight_selection import NAME
 
 _TELLS = (
     "Selects the weights of int8 products while the model is loaded: int8 where this processor adds products "
@@ -35,25 +32,6 @@ _TELLS = (
 _SIGN, _TERMS = 128, 4
 _RUN = 16
 """How many numbers a runtime computes at a time at least; with a scalar, singly where the last size is 1."""
-
-
-def selects(model: ModelProto) -> int:
-    """How many weights a model selects when it is loaded."""
-    nodes = (node for node in nodes_of(model.graph) if node.op_type == "If" and node.name.startswith(NAME))
-    return sum(len(node.output) for node in nodes)
-
-
-def running(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of a graph, and of branches and loops within it, that run once the model is loaded: what is selected
-    counts once, and what selects does not count.
-    """
-    for node in graph.node:
-        selecting = node.name.startswith(NAME)
-        if not selecting:
-            yield node
-        branches = [each.g for each in node.attribute if each.name == "then_branch"] if selecting else graphs_of(node)
-        for inner in branches:
-            yield from running(inner)
 
 
 def write_product(writer: Writer, node: Node) -> bool:

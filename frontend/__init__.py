@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from layoutsolve.frontend.onnx.detection import is_model
@@ -34,7 +36,9 @@ from layoutsolve.frontend.tflite.reading import reader
 from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.io.source import Folder
 from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph
+from layoutsolve.proto.data_movement import VIEWS
 
 if TYPE_CHECKING:
     from layoutsolve.frontend.onnx.listing import ListedGraph
@@ -121,9 +125,13 @@ def lowered(
     elif reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
     graph = whole_blocks.cut(channel_rounding.rounded(graph, reading.storage, budget), reading.storage, budget)
-    if reading.quant in ("float", "exact"):  # in which no kernel computes on bytes
-        return graph
-    return _as_stored(graph, reading, budget)
+    if reading.quant not in ("float", "exact"):  # in which no kernel computes on bytes
+        graph = _as_stored(graph, reading, budget)
+    direct = Counter(node.op for node in graph.nodes)
+    operators = sum(len(subgraph.operators) for subgraph in model.subgraphs)
+    return replace(
+        graph, figures=Figures(direct["Transpose"], sum(direct[each] for each in VIEWS), operators, model.size)
+    )
 
 
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:

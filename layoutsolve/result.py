@@ -16,12 +16,12 @@ from layoutsolve.conversion.provenance import Provenance, of_model
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import content_of, saved
 from layoutsolve.emit import External, apply, pieces
-from layoutsolve.emit.selected_weights import running
 from layoutsolve.errors import OutputError
 from layoutsolve.frontend import Reading
 from layoutsolve.io.files import Output, is_special, scratch, written
 from layoutsolve.io.source import Mapped, unchanged
 from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.proto.weight_selection import running
 from layoutsolve.solver import Assignment, Boundary, Price, Tier
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
@@ -138,14 +138,32 @@ class Conversion:
             "kept_operators": dict(self.assignment.kept),
             "ended": self.assignment.ended,
             "operators": len(operators),
+            "file_bytes": self.size,
+            "source": asdict(self.graph.figures),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
             **({} if self.signature is None else {"signature": self.signature}),
+            "inputs": self.ports(inputs=True),
+            "outputs": self.ports(inputs=False),
             "layouts": {
                 end.name: {"permutation": list(end.permutation), "chosen": end.chosen} for end in self.moved_ends
             },
             "seconds": dict(self.seconds),
         }
+
+    def ports(self, inputs: bool) -> dict[str, str]:
+        """Graph inputs (or outputs) of the written model by name: type and shape, such as ``float32[1,3,224,224]``."""
+        from layoutsolve.frontend.onnx.listing import described
+
+        ports = self.model.graph.input if inputs else self.model.graph.output
+        listed = [described(port.name, port.type) for port in ports]
+        return {each.name: f"{each.dtype}{each.shape}" for each in listed}
+
+    @cached_property
+    def size(self) -> int:
+        """Size of the written model in bytes, external data included."""
+        own: int = self.model.ByteSize()
+        return own + (0 if self.external is None else self.external.size)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, and its external data to a file with ``.data`` added to its name: both or neither.

@@ -158,6 +158,8 @@ def test_the_command_line_is_described() -> None:
 NAMED = {
     "layouts": 1,
     "kept_operators": 1,
+    "inputs": 1,
+    "outputs": 1,
     "floating": 1,
     "options": 1,
     "backends": 1,

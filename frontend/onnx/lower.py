@@ -55,7 +55,7 @@ def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budg
 
     Raises :class:`UnsupportedError` for what ONNX allows and cannot be kept, :class:`ModelError` for what it does not.
     """
-    budget.extend(source.beside)
+    budget.extend(source.figures.bytes - source.size)
     try:
         return _lowered(_pinned(source, shapes), name, budget)
     except BudgetError as error:
@@ -320,7 +320,7 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     title = source.proto.graph.name or name
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
-    facts = formulas, imports, draft.defaults, told, source.moves
+    facts = formulas, imports, draft.defaults, told, source.figures
     return Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves)
 
 

@@ -14,10 +14,12 @@ from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.io.source import Folder
+from layoutsolve.ir.figures import Figures
 from layoutsolve.proto import operator_schemas, scopes
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.proto.messages import FunctionProto, GraphProto, ModelProto, graphs_in
 from layoutsolve.proto.rank_bounds import rank_of
+from layoutsolve.proto.weight_selection import running
 
 _DEEPEST = 28
 """How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""
@@ -26,16 +28,14 @@ _DEEPEST = 28
 @dataclass(frozen=True, eq=False)
 class Source:
     """A model in ONNX. ``proto`` has no larger constants, which are in ``constants`` by name; ``size`` is that of the
-    file in bytes, ``beside`` those of other files that constants are in. ``original`` is the model as it was read,
-    ``moves`` are its Transposes and its Reshapes.
+    file in bytes. ``original`` is the model as it was read, ``figures`` are its own.
     """
 
     proto: ModelProto
     constants: Mapping[str, Constant]
     size: int
     original: ModelProto
-    moves: tuple[int, int]
-    beside: int
+    figures: Figures
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -76,11 +76,12 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     if original.functions:
         operator_schemas.check(model, versions.LOWEST)
     scopes.check(model.graph)
+    operators = sum(1 for body in (original.graph, *original.functions) for _ in running(body))
     counts = moves(model).counts
     outline, constants, beside = taken(model, folder)
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
-    return Source(made, constants, len(data), original, counts, beside)
+    return Source(made, constants, len(data), original, Figures(*counts, operators, len(data) + beside))
 
 
 def _check_inputs(graph: GraphProto) -> None:

@@ -79,6 +79,12 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""
 
 
+def sizes(*counts: int) -> str:
+    """Some sizes in bytes, from one to the next, in one decimal unit: ``14.2 -> 14.1 MB``."""
+    unit, name = next(each for each in ((10**9, "GB"), (10**6, "MB"), (1000, "kB"), (1, "B")) if max(counts) >= each[0])
+    return f"{' -> '.join(f'{count / unit:.1f}' if unit > 1 else str(count) for count in counts)} {name}"
+
+
 def counted(count: object, noun: str) -> str:
     """A number of things, of which one is not several."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
-from layoutsolve.base.wording import counted, kept_as_is, listed, printable
-from layoutsolve.emit.selected_weights import selects
+from layoutsolve.base.wording import counted, kept_as_is, listed, printable, sizes
+from layoutsolve.proto.data_movement import moves
+from layoutsolve.proto.weight_selection import selects
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.result import Conversion
     from layoutsolve.verification.verdict import Verification
+
+
+SHOWN = 8
+"""How many inputs, and outputs, are listed that are stored as in the source."""
 
 
 @dataclass(frozen=True)
@@ -86,21 +91,13 @@ def _finite(found: object) -> object:
 def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
-    chosen, written = conversion.price.transposes, report["transposes"]
-    kept = kept_as_is(conversion.assignment.kept)
-    proven = f"proven minimal{kept}"
-    if isinstance(written, int) and written > chosen:  # an operator, or the model, stays as it stands
-        proven = f"{chosen} proven minimal{kept}, {written - chosen} as they stand"
-    fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
-    proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
-    hidden = f" and a layout penalty of {conversion.price.hidden}" if conversion.price.hidden else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [
-        f"{output}: {counted(report['operators'], 'operator')}, opset {report['opset']}, {done.spent:.2f} s",
-        f"  {counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
-        f"{counted(report['reshapes'], 'Reshape')}, {counted(report['bytes_moved'], 'byte')} moved",
+        f"{output}: {counted(report['operators'], 'operator')}, opset {report['opset']}, for {report['target']}, "
+        f"{done.spent:.2f} s",
+        f"  {_before_and_after(conversion)}, {counted(report['bytes_moved'], 'byte')} moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
     if conversion.other_signatures:
@@ -118,7 +115,7 @@ def as_text(done: Done) -> str:
     if selected:
         layers, theirs = ("layer saturates", "its") if selected == 1 else ("layers saturate", "their")
         lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects {theirs} weights when it is loaded")
-    lines += [f"  {end}" for end in conversion.moved_ends]
+    lines += [f"  {line}" for line in _ports(conversion)]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")
     for told in (done.checked, done.explanation, done.profile):
@@ -128,3 +125,41 @@ def as_text(done: Done) -> str:
     if done.report is not None:
         lines.append(f"  report: {done.report}")
     return "\n".join(map(printable, lines))
+
+
+def _before_and_after(conversion: Conversion) -> str:
+    """What the source, or a direct conversion of it, has of operators and bytes, and what the written model has."""
+    source, left = conversion.graph.figures, moves(conversion.model)
+    hidden = f" and a layout penalty of {conversion.price.hidden}" if conversion.price.hidden else ""
+    proof = _proof(conversion, left.transposes)
+    parts = [f"Transposes {source.transposes} -> {left.transposes}{hidden}{f' ({proof})' if proof else ''}"]
+    parts.append(f"Reshapes {source.reshapes} -> {left.reshapes}")
+    if conversion.graph.imports:
+        parts.append(f"operators {source.operators} -> {conversion.report['operators']}")
+    return ", ".join([*parts, sizes(source.bytes, conversion.size)])
+
+
+def _proof(conversion: Conversion, written: int) -> str:
+    """What is proven of the Transposes of the written model, '' for nothing."""
+    chosen = conversion.price.transposes
+    if conversion.assignment.status != "optimal" or written < chosen:  # a source where others would take less time
+        return ""
+    kept = kept_as_is(conversion.assignment.kept)
+    if written == chosen:
+        return f"proven minimal{kept}"
+    return f"{chosen} proven minimal{kept}, {written - chosen} in parts that are kept as in the source"
+
+
+def _ports(conversion: Conversion) -> list[str]:
+    """A line for each input and output: type and shape, and how it is stored where that is not as in the source."""
+    moved = {end.name: end for end in conversion.moved_ends}
+    lines = []
+    for what in ("input", "output"):
+        ports = conversion.ports(inputs=what == "input")
+        shown = [name for number, name in enumerate(ports) if number < SHOWN or name in moved]
+        lines += [
+            f"{what} {name}: {ports[name]}{f', {moved.pop(name).stored}' if name in moved else ''}" for name in shown
+        ]
+        if len(shown) < len(ports):
+            lines.append(f"{counted(len(ports) - len(shown), f'more {what}')}")
+    return lines + [str(end) for end in moved.values()]

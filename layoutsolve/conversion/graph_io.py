@@ -40,13 +40,18 @@ class End:
         return self.permutation != tuple(range(len(self.permutation)))
 
     def __str__(self) -> str:
+        return f"{self.name}: {self.stored}"
+
+    @property
+    def stored(self) -> str:
+        """How it is stored, in words."""
         by = ", chosen by the solver" if self.chosen else ""
         numbers = " ".join(map(str, self.permutation))
         letters = (FIRST if self.first else LETTERS).get(len(self.permutation))
         if letters is None:
-            return f"{self.name}: stored with permutation {numbers}{by}"
+            return f"stored with permutation {numbers}{by}"
         stored = "".join(letters[axis] for axis in self.permutation)
-        return f"{self.name}: stored as {stored} of {letters} (permutation {numbers}{by})"
+        return f"stored as {stored} of {letters} (permutation {numbers}{by})"
 
 
 def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bool) -> list[End]:

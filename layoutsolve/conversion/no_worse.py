@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from layoutsolve.conversion.passthrough import as_it_stands, fold_transposes, say_how, written_before
 from layoutsolve.conversion.provenance import WRITTEN, Provenance
 from layoutsolve.emit import External
-from layoutsolve.emit.selected_weights import running, selects
 from layoutsolve.io.source import Content
 from layoutsolve.proto.data_movement import Moves, moves, of_constants
+from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Price, assign
 from layoutsolve.solver.statement.objective import ranked, without_groupings
 
@@ -25,7 +25,7 @@ def no_worse_but_for_ports(found: Conversion, converted: Callable[[str], Convers
     """What is made of an ONNX source of which some graph inputs and outputs are stored otherwise: for fewest Transposes
     if there are more than in the source and one for each of these.
     """
-    most = found.graph.moves[0] + len(found.moved_ends)
+    most = found.graph.figures.transposes + len(found.moved_ends)
     made = moves(found.model).transposes
     if made <= most or found.assignment.goal.objective == "min-transpose":
         return found
@@ -48,7 +48,7 @@ def no_worse(
         if model is not None and written_before(model, before):
             kept = "it is what layoutsolve has written"
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
-    first = Moves(*graph.moves, stays.price.hidden)
+    first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
     tiers = without_groupings(goal.tiers)
     cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(stays.price, tiers)

@@ -52,7 +52,7 @@ def lines_of(group: Sequence[Explained]) -> list[str]:
     heads = [_what(item) for item in group]
     first = group[0]
     if not first.held:
-        lines = [f"{head}: a part of how {first.after} is written" for head in heads]
+        lines = [f"{head}: within the ONNX form of {first.after}" for head in heads]
         return lines + [f"  with {_helps(remedy)}" for remedy in first.remedies]
     lines = [*heads, f"  '{_short(first.tensor)}' from {first.after} to {', '.join(first.before)}"]
     lines += [

@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.symbolic_sizes import Formula
 
 Array = npt.NDArray[Any]
@@ -286,8 +287,8 @@ class Graph:
     ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
     ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
-    ONNX that has no more than that, but for constants that are foreign. ``moves`` are the Transposes and the Reshapes
-    of a source in ONNX, as :mod:`layoutsolve.proto.data_movement` counts them. ``functions`` are what nodes of the
+    ONNX that has no more than that, but for constants that are foreign. ``figures`` are those of the
+    source, of an ONNX one as :mod:`layoutsolve.proto.data_movement` counts them. ``functions`` are what nodes of the
     domain :data:`PLAN` call, by name. With ``halves`` the source has weights of float16, and so are constants of
     float32 written that are no more than that.
     """
@@ -303,7 +304,7 @@ class Graph:
     imports: Mapping[str, int] = field(default_factory=dict)
     defaults: Mapping[str, Value] = field(default_factory=dict)
     told: bytes = b""
-    moves: tuple[int, int] = (0, 0)
+    figures: Figures = Figures()
     functions: Mapping[str, Function] = field(default_factory=dict)
     halves: bool = False
 

@@ -21,8 +21,8 @@ from experiments.make.demo import mobilenet
 from layoutsolve.cli import console, parser
 from layoutsolve.cli.command_line import main
 from layoutsolve.cli.summary import Done, as_text
-from layoutsolve.emit.selected_weights import running, selects
 from layoutsolve.inspection.printing import STAGES
+from layoutsolve.proto.weight_selection import running, selects
 from tests.builder import Builder
 from tests.networks import PLANES, Network, Quantised
 
@@ -121,7 +121,8 @@ def test_a_target_is_not_overwritten(option: str, tmp_path: Path, capsys: pytest
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(demo)]) == 0
     summary = capsys.readouterr().out
-    assert "0 Transposes (proven minimal), 1 Reshape" in summary
+    assert "Transposes 54 -> 0 (proven minimal), Reshapes 0 -> 1, " in summary
+    assert "  input image: int8[1,128,128,3]\n  output scores: int8[1,100]\n" in summary
     assert "  transposes + layout penalty 0 (optimal), transposes 0 (optimal), bytes" in summary
     model = onnx.load(demo.with_suffix(".onnx"))
     onnx.checker.check_model(model, full_check=True)
@@ -134,8 +135,8 @@ def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
     lines = as_text(
         Done("a.onnx", replace(conversion, assignment=open_ended), None, None, None, None, 0.5)
     ).splitlines()
-    assert lines[1:3] == [
-        "  1 Transpose, 0 Reshapes, 49152 bytes moved",
+    assert lines[1].startswith("  Transposes 54 -> 1, Reshapes 0 -> 0, ") and lines[1].endswith(", 49152 bytes moved")
+    assert lines[2:3] == [
         "  transposes + layout penalty 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), "
         "reshapes 0 (feasible), copies 0 (feasible); the search ended by its limit on work",
     ]

@@ -199,8 +199,11 @@ def test_terminals_of_few_characters(tmp_path: Path, variables: dict[str, str]) 
     (tmp_path / "größe.tflite").write_bytes(small("Bild\n\x1b[31mä漢"))
     run = shell("layoutsolve größe.tflite --inputs nchw", tmp_path, **variables)
     assert (run.returncode, run.stderr) == (0, b"")
-    assert len(run.stdout.splitlines()) == 4
-    assert rb"Bild\n\x1b[31m\xe4\u6f22: stored as" in run.stdout or "Bild\\n\\x1b[31mä漢".encode() in run.stdout
+    assert len(run.stdout.splitlines()) == 5
+    assert (
+        rb"Bild\n\x1b[31m\xe4\u6f22: float32[1,3,4,5], stored as" in run.stdout
+        or "Bild\\n\\x1b[31mä漢".encode() in run.stdout
+    )
 
 
 def test_standard_output_and_pipes(model: Path) -> None:

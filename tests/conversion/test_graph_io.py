@@ -82,8 +82,8 @@ def test_options(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
     assert main([str(model), *options]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "  image: stored as NCHW of NHWC (permutation 0 3 1 2)" in lines
-    assert "  sum: stored as NCHW of NHWC (permutation 0 3 1 2, chosen by the solver)" in lines
+    assert "  input image: float32[1,3,4,6], stored as NCHW of NHWC (permutation 0 3 1 2)" in lines
+    assert "  output sum: float32[1,3,2,3], stored as NCHW of NHWC (permutation 0 3 1 2, chosen by the solver)" in lines
 
 
 def test_single_choices_go_before_general_ones(model: Path) -> None:

@@ -19,12 +19,12 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import layoutsolve
 from experiments.compare import processors
 from layoutsolve.emit import nodes_of, serialise
-from layoutsolve.emit.selected_weights import NAME, running, selects
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.saturation import saturating, too_large
 from layoutsolve.measurement.executed_operators import INTEGER
+from layoutsolve.proto.weight_selection import NAME, running, selects
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import Bytes, convolution, dense, given
 from tests.emit.test_qlinear import product as matrices

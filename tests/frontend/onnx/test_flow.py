@@ -316,7 +316,7 @@ def test_what_stays_as_it_stands_is_not_called_minimal(tmp_path: Path, capsys: p
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
     assert main([str(path)]) == 0
-    assert "2 Transposes (0 proven minimal, 2 as they stand)" in capsys.readouterr().out
+    assert "Transposes 4 -> 2 (0 proven minimal, 2 in parts that are kept as in the source)" in capsys.readouterr().out
     alike(model, onnx.load(tmp_path / "model.layoutsolve.onnx"), {"x": image(), "s": np.array([3, 8, 5], np.int64)})
 
 

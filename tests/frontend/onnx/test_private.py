@@ -11,8 +11,8 @@ from onnx import helper
 
 import layoutsolve
 from layoutsolve.emit import serialise
-from layoutsolve.emit.selected_weights import running
 from layoutsolve.proto.data_movement import moves
+from layoutsolve.proto.weight_selection import running
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules.siblings import LINES, SIBLINGS
 from tests.frontend.onnx.test_random import run
