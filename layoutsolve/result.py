@@ -15,7 +15,7 @@ from layoutsolve.conversion.graph_io import End, ends_of, every_end
 from layoutsolve.conversion.provenance import Provenance, of_model
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import content_of, saved
-from layoutsolve.emit import External, apply, pieces
+from layoutsolve.emit import External, apply, nodes_of, pieces
 from layoutsolve.errors import OutputError
 from layoutsolve.frontend import Reading
 from layoutsolve.io.files import Output, is_special, scratch, written
@@ -230,6 +230,20 @@ class Conversion:
         ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
+
+    @property
+    def written_for(self) -> Mapping[tuple[int, int], Sequence[str]] | None:
+        """Operators of the written model by the subgraph and operator numbers of what they come from; None where the
+        source is returned unchanged.
+        """
+        if self.kept:
+            return None
+        found: dict[tuple[int, int], list[str]] = {}
+        for node in nodes_of(self.model.graph):
+            origin = self.origins.get(node.name)
+            if origin is not None:
+                found.setdefault((origin.subgraph, origin.index), []).append(node.op_type)
+        return found
 
     @property
     def rounding(self) -> frozenset[tuple[int, int]]:

@@ -160,6 +160,7 @@ NAMED = {
     "kept_operators": 1,
     "inputs": 1,
     "outputs": 1,
+    "written": 1,
     "floating": 1,
     "options": 1,
     "backends": 1,

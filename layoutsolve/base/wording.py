@@ -79,6 +79,12 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""
 
 
+def first_name(tensor: str) -> str:
+    """The name of a tensor; TensorFlow Lite lists all operators that were fused into one."""
+    first, more, _ = tensor.partition(";")
+    return f"{first};..." if more else tensor
+
+
 def sizes(*counts: int) -> str:
     """Some sizes in bytes, from one to the next, in one decimal unit: ``14.2 -> 14.1 MB``."""
     unit, name = next(each for each in ((10**9, "GB"), (10**6, "MB"), (1000, "kB"), (1, "B")) if max(counts) >= each[0])

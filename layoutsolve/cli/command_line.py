@@ -107,14 +107,17 @@ def _ops(options: argparse.Namespace) -> int:
         return 0
     content = _loaded(options)
     with Stages(content)("ops"):
+        from layoutsolve.api import convert
         from layoutsolve.conversion.arguments import Options
         from layoutsolve.frontend import is_onnx
         from layoutsolve.inspection.operator_support import inventory
 
-        given = Options.of(reading_of(options))
+        given, written = Options.of(reading_of(options)), None
         if is_onnx(content.data):
             given.check_onnx()
-        found = inventory(content, given.reading)
+        with suppress(UnsupportedError):  # which the inventory lists
+            written = convert(content, **reading_of(options)).written_for
+        found = inventory(content, given.reading, written)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
     console.tell(json.dumps(told) if options.json else str(found), [])
     return 0 if found.converts else FAILED

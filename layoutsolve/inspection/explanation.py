@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
-from layoutsolve.base.wording import counted, html_table
+from layoutsolve.base.wording import counted, first_name, html_table
 from layoutsolve.solver.explanation.explain import Demand, Explained
 from layoutsolve.solver.explanation.remedy import Change, Remedy
 
@@ -54,7 +54,7 @@ def lines_of(group: Sequence[Explained]) -> list[str]:
     if not first.held:
         lines = [f"{head}: within the ONNX form of {first.after}" for head in heads]
         return lines + [f"  with {_helps(remedy)}" for remedy in first.remedies]
-    lines = [*heads, f"  '{_short(first.tensor)}' from {first.after} to {', '.join(first.before)}"]
+    lines = [*heads, f"  '{first_name(first.tensor)}' from {first.after} to {', '.join(first.before)}"]
     lines += [
         f"  stored as {order} for {_demand(demand)}"
         for order, demand in ((first.held, first.gives), (first.wanted, first.wants))
@@ -67,12 +67,6 @@ def _what(item: Explained) -> str:
     if item.permutation is None:
         return f"{item.operator} {shapes}, moves nothing"
     return f"{item.operator} {shapes}, permutation {' '.join(map(str, item.permutation))}, {item.bytes} bytes"
-
-
-def _short(tensor: str) -> str:
-    """The name of a tensor; TFLite lists all operators that were fused into one."""
-    first, more, _ = tensor.partition(";")
-    return f"{first};..." if more else tensor
 
 
 def _demand(demand: Demand | None) -> str:

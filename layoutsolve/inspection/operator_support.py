@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from layoutsolve.base.wording import aligned, printable
+from layoutsolve.base.wording import aligned, first_name, printable
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend import Model, Reading, listed, lowered, parse
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 class Kind:
     """Operators of one name and with the same types.
 
-    ``first`` is the place of the first one, ``becomes`` the ONNX operators that they are written as: none for those
-    that are views of what they read, or whose results are known, or where others cannot be converted. ``refused`` says
-    why they cannot, and ``remedy`` what to do.
+    ``first`` is the place of the first one and ``output`` the first tensor that it writes. ``becomes`` are the ONNX
+    operators that they are lowered to: none for those that are views of what they read, or whose results are known, or
+    where others cannot be converted. ``written`` counts the operators of the written model that come from them, layout
+    and quantization operators included, None where nothing was written. ``refused`` says why they cannot be converted,
+    and ``remedy`` what to do.
     """
 
     operator: str
     types: str
     count: int
     first: str
+    output: str
     becomes: tuple[str, ...] = ()
+    written: Mapping[str, int] | None = None
     refused: str = ""
     remedy: str = ""
 
@@ -52,31 +56,53 @@ class Inventory:
         return [asdict(kind) for kind in self.kinds]
 
     def __str__(self) -> str:
-        rows = [("count", "operator", "types", "first", "becomes"), *map(self._row, self.kinds)]
+        rows = [("count", "operator", "types", "first", "its output", "written as"), *map(self._row, self.kinds)]
         return "\n".join(map(printable, aligned(rows, (0,))))
 
     def _row(self, kind: Kind) -> tuple[str, ...]:
-        becomes = f"NOT CONVERTED: {kind.refused}; {kind.remedy}" if kind.refused else ", ".join(kind.becomes)
-        return str(kind.count), kind.operator, kind.types, kind.first, becomes or ("-" if self.converts else "")
+        counts = kind.written if kind.written is not None else dict.fromkeys(kind.becomes, 0)
+        becomes = ", ".join(f"{count} {name}" if count else name for name, count in counts.items())
+        if kind.refused:
+            becomes = f"NOT CONVERTED: {kind.refused}; {kind.remedy}"
+        becomes = becomes or ("-" if self.converts else "")
+        return str(kind.count), kind.operator, kind.types, kind.first, first_name(kind.output), becomes
 
 
-def inventory(content: Content, reading: Reading) -> Inventory:
-    """The operators of all graphs. Raises :class:`ConversionError` where the model cannot be read."""
+Written = Mapping[tuple[int, int], Sequence[str]]
+"""Operators of a written model, by the numbers of the graph and of the operator of the source that they come from."""
+
+
+def inventory(content: Content, reading: Reading, written: Written | None = None) -> Inventory:
+    """The operators of all graphs, with what is ``written`` for them. Raises :class:`ConversionError` where the model
+    cannot be read.
+    """
     model = parse(content.data, content.folder, content.called)
     operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
     try:
         graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
     except UnsupportedError as error:
         graph, gaps = None, error.gaps
-    written, refused = _written(graph), {(gap.subgraph, gap.index): gap for gap in gaps}
+    lowered_to, refused = _lowered_to(graph), {(gap.subgraph, gap.index): gap for gap in gaps}
     if (0, -1) in refused:  # the whole model
         raise UnsupportedError(gaps)
     kinds: dict[tuple[str, str, str, str], list[tuple[int, int]]] = defaultdict(list)
-    for place, types, name in operators:
+    outputs = dict[tuple[int, int], str]()
+    for place, types, name, output in operators:
         gap = refused.get(place)
+        outputs[place] = output
         kinds[name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
     found = [
-        Kind(name, types, len(places), _place(places[0]), _becomes(written, places), reason, remedy)
+        Kind(
+            name,
+            types,
+            len(places),
+            _place(places[0]),
+            outputs[places[0]],
+            _becomes(lowered_to, places),
+            None if written is None else dict(Counter(op for each in places for op in written.get(each, ()))),
+            reason,
+            remedy,
+        )
         for (name, types, reason, remedy), places in kinds.items()
     ]
     return Inventory(
@@ -121,14 +147,15 @@ INNER = CONTROL - OPENING
 """Operators of the reference graph that are none of ONNX."""
 
 
-Found = Iterator[tuple[tuple[int, int], str, str]]
-"""Operators: the numbers of the graph and of the operator, its types and its name."""
+Found = Iterator[tuple[tuple[int, int], str, str, str]]
+"""Operators: the numbers of the graph and of the operator, its types, its name and its first output."""
 
 
 def _operators(model: Model) -> Found:
     for number, subgraph in enumerate(model.subgraphs):
         for operator in subgraph.operators:
-            yield (number, operator.index), _types(*_ends(subgraph, operator)), operator.name
+            output = subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
+            yield (number, operator.index), _types(*_ends(subgraph, operator)), operator.name, output
 
 
 def _ends(subgraph: Subgraph, operator: Operator) -> Iterator[list[str]]:
@@ -141,7 +168,8 @@ def _nodes(graphs: Sequence[ListedGraph]) -> Found:
     for number, graph in enumerate(graphs):
         for node in graph.nodes:
             read, given = ([each.dtype for each in ends] for ends in (node.inputs, node.outputs))
-            yield (number, node.index), _types(read, given), node.op
+            output = node.outputs[0].name if node.outputs else ""
+            yield (number, node.index), _types(read, given), node.op, output
 
 
 def _types(read: Sequence[str], given: Sequence[str]) -> str:
@@ -154,7 +182,7 @@ def _place(place: tuple[int, int]) -> str:
     return str(index) if subgraph == 0 else f"{subgraph}.{index}"
 
 
-def _written(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
+def _lowered_to(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
     """The ONNX operators that each operator of the source is written as, but for what a layout may spare."""
     found: dict[tuple[int, int], list[str]] = defaultdict(list)
     for node in graph.nodes if graph is not None else ():
@@ -163,5 +191,5 @@ def _written(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
     return found
 
 
-def _becomes(written: Mapping[tuple[int, int], list[str]], places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(op for place in places for op in written.get(place, ())))
+def _becomes(lowered_to: Mapping[tuple[int, int], list[str]], places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op for place in places for op in lowered_to.get(place, ())))

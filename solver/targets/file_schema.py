@@ -15,8 +15,8 @@ Name = TypeVar("Name", bound=str)
 
 Reader: TypeAlias = Callable[[str, Any], T]
 
-LONGEST = 200
-"""The most characters of a text."""
+LONGEST, SHOWN = 200, 16
+"""The most characters of a text, and the most choices that a message lists."""
 
 
 class FieldError(Exception):
@@ -79,7 +79,8 @@ def choice(known: Collection[Name]) -> Reader[Name]:
         for name in known:
             if name == said:
                 return name
-        raise FieldError(field, f"unknown '{said}': use {', '.join(known)}{nearest(said, known)}")
+        use = f": use {', '.join(known)}" if len(known) <= SHOWN else ""
+        raise FieldError(field, f"unknown '{said}'{use}{nearest(said, known)}")
 
     return read
 

@@ -150,7 +150,12 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
         line = [base, *extended.get("extends", ())]
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
     told = {name: fact for name, fact in facts.items() if fact is not None or name not in _NULLABLE}
-    return file_schema.fields("", told, _FIELDS, _NEEDED)
+    try:
+        return file_schema.fields("", told, _FIELDS, _NEEDED)
+    except FieldError as error:
+        if "extends" in facts or error.field == "name":
+            raise
+        raise FieldError(error.field, f"{error.reason}: state it, or name a target that has it in 'extends'") from error
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

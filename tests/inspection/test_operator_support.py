@@ -77,6 +77,19 @@ def test_what_is_about_tensorflow_lite_is_refused_for_onnx(tmp_path: Path, capsy
     assert json.loads(capsys.readouterr().out)["converts"]
 
 
+def test_what_is_written_is_what_the_file_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each operator of the file is counted for one of the source at most, and only those of layouts for none."""
+    (tmp_path / "a.tflite").write_bytes(small())
+    assert main([str(tmp_path / "a.tflite")]) == 0
+    capsys.readouterr()
+    file = Counter(node.op_type for node in nodes_of(onnx.load(tmp_path / "a.onnx").graph))
+    assert main(["ops", str(tmp_path / "a.tflite"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["operators"]
+    told = sum((Counter(row["written"]) for row in rows), Counter[str]())
+    assert told <= file and {*(file - told)} <= {"Transpose", "Reshape"}
+    assert all(row["output"] for row in rows)
+
+
 def unknown() -> bytes:
     """Two custom operators that nobody knows, of different types, among others."""
     build = Builder()
