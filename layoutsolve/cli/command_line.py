@@ -193,21 +193,6 @@ def _target_told(options: argparse.Namespace) -> int:
     return 0
 
 
-Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
-
-COMMANDS: Mapping[str, Command] = {
-    "bench": (parser.parse_bench, _bench),
-    "calibrate": (parser.parse_calibrate, _calibrate),
-    "diff": (parser.parse_diff, _diff),
-    "info": (parser.parse_info, _info),
-    "ops": (parser.parse_ops, _ops),
-    "target": (parser.parse_target, _target_told),
-}
-"""What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
-name is reached as ``./bench``.
-"""
-
-
 def _line(error: ConversionError) -> str:
     """The message, on one line but for a list of gaps, whose lines have been cared for."""
     return str(error) if isinstance(error, UnsupportedError) else printable(str(error))
@@ -215,6 +200,22 @@ def _line(error: ConversionError) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     return _run_batch(options) if parser.is_batch(options) else run_one(options)
+
+
+Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
+
+COMMANDS: Mapping[str, Command] = {
+    "bench": (parser.parse_bench, _bench),
+    "calibrate": (parser.parse_calibrate, _calibrate),
+    "convert": (parser.parse, _run),
+    "diff": (parser.parse_diff, _diff),
+    "info": (parser.parse_info, _info),
+    "ops": (parser.parse_ops, _ops),
+    "target": (parser.parse_target, _target_told),
+}
+"""What the first word may ask for, which is a conversion where it is no command: how its options are read, and what
+does it. A file of such a name is reached as ``./bench``.
+"""
 
 
 @gc_pause.resumed()

@@ -216,6 +216,7 @@ def completed(command: str) -> argparse.ArgumentParser:
     commands = {
         "bench": _bench_parser,
         "calibrate": _calibrate_parser,
+        "convert": _parser,
         "diff": _diff_parser,
         "info": _info_parser,
         "ops": _ops_parser,

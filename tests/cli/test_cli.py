@@ -129,6 +129,15 @@ def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[st
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
 
 
+def test_convert_is_no_file(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The word that other tools begin with means the same: it is not one more model, of a batch that overwrites."""
+    shown = []
+    for word in ([], ["convert"]):
+        assert main([*word, str(demo), "--dry-run"]) == 0
+        shown.append(capsys.readouterr().out.splitlines()[1:])
+    assert shown[0] == shown[1] and len(shown[0]) > 4
+
+
 def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
     conversion = layoutsolve.convert(demo, target=PLANES)
     open_ended = replace(conversion.assignment, bounds=(1, 0), ended="work")
