@@ -115,7 +115,7 @@ def convert(
             own = budget if objective == goal.objective else budget.fresh()
             model, external = emitted(graph, boundary, assignment, reading, made, *asked, own, origins)
             unchanged(content.mapped)
-        how_read = (boundary, reading, external, content.path, origins)
+        how_read = (boundary, reading, external, content.file, origins)
         return Conversion(graph, assignment, model, stage.seconds, *how_read, mapped=content.mapped)
 
     found = converted(goal.objective)

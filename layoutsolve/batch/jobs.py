@@ -6,14 +6,16 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from layoutsolve.base.wording import printable
 from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.io.archives import beside, split
 from layoutsolve.io.files import REWRITTEN, default_output
 from layoutsolve.io.patterns import STANDARD_INPUT, WILD, is_many
-from layoutsolve.io.source import ENDINGS
+from layoutsolve.io.source import ENDINGS, members_of
 
 PAGES = "models"
 """The folder for reports beside the page that lists them."""
@@ -101,12 +103,24 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
         raise ModelError("the name of a model is empty: give the path of a model")
     if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):  # noqa: PTH110, PTH112, PTH113
         raise OptionError(f"'{printable(name)}' is a pipe or a device, which is one model: convert it alone")
-    base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name), folder)
+    inside = None if os.path.lexists(name) else split(Path(name))
+    if not is_many(name):
+        base, paths = None, [Path(name)]
+    else:
+        base, paths = _found(Path(name), folder) if inside is None else _in_archive(*inside)
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
-        output = default_output(path) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
+        output = default_output(beside(path)) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
         report = None if reports is None else str((Path(reports) / PAGES / inner).with_suffix(".html"))
         yield Job(str(path), str(path if base is None else inner), str(output), report)
+
+
+def _in_archive(archive: Path, pattern: str) -> tuple[Path, list[Path]]:
+    """An archive, and its models that fit a pattern."""
+    found = [archive / name for name in members_of(str(archive)) if fnmatchcase(name, pattern)]
+    if not found:
+        raise ModelError(f"nothing fits '{printable(pattern)}' in '{printable(str(archive))}': give models of it")
+    return archive, sorted(found)
 
 
 def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:

@@ -29,6 +29,7 @@ from layoutsolve.errors import (
     UnsupportedError,
 )
 from layoutsolve.io import files
+from layoutsolve.io.archives import beside, split
 from layoutsolve.io.patterns import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -454,7 +455,8 @@ def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
     named = (options.target, options.by_plan, options.verify_data)
     others = [name for name in named if name is not None and Path(name).is_file()]
-    return [options.model, *others]
+    inside = split(Path(options.model))
+    return [options.model if inside is None else str(inside[0]), *others]
 
 
 def _target(options: argparse.Namespace, source: Content) -> str:
@@ -465,9 +467,9 @@ def _target(options: argparse.Namespace, source: Content) -> str:
         return STANDARD_OUTPUT
     if options.file is not None:
         return str(options.file)
-    if source.path is None or not Path(source.path).is_file():
+    if source.file is None or not Path(source.file).is_file():
         raise OutputError(f"'{printable(options.model)}' is no file whose name the model could have: give one with -o")
-    return str(files.default_output(Path(options.model)))
+    return str(files.default_output(beside(Path(options.model))))
 
 
 def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:

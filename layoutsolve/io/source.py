@@ -17,6 +17,7 @@ from layoutsolve.base.digest import Buffer, digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import brief, nearest, printable
 from layoutsolve.errors import ModelError
+from layoutsolve.io.archives import chosen, is_archive, models_in, split
 
 ENDINGS = (".tflite", ".onnx")
 """How the names of models end."""
@@ -131,13 +132,19 @@ def joined(parts: Iterable[Part]) -> list[Part]:
 @dataclass(frozen=True, eq=False)
 class Content:
     """A file that was read: its bytes, the name of the model in it, the absolute path, None for bytes in memory, and
-    how it is mapped, None where it is not.
+    how it is mapped, None where it is not. What was read from an ``archive`` has its path instead.
     """
 
     data: Buffer
     name: str = "model"
     path: str | None = None
     own: Mapped | None = None
+    archive: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The file that it was read from, which may be an archive; None for bytes in memory."""
+        return self.path or self.archive
 
     @cached_property
     def folder(self) -> Folder | None:
@@ -192,7 +199,8 @@ def load(source: Source, argument: str = "source") -> Content:
         raise TypeError(f"{argument} must be a path, the bytes of a model, or an ONNX model, not {kind}") from error
     if view.nbytes == 0:
         raise ModelError(f"{argument} is empty: give a model")
-    return Content(view.cast("B") if view.readonly and view.c_contiguous else view.tobytes())
+    content = Content(view.cast("B") if view.readonly and view.c_contiguous else view.tobytes())
+    return _member(content, "", argument) if is_archive(content.data) else content
 
 
 def _serialized(source: object, argument: str) -> Any:
@@ -212,18 +220,43 @@ def _serialized(source: object, argument: str) -> Any:
 
 
 def _read(path: str) -> Content:
-    shown = printable(path)
     if not path:
         raise ModelError("the name of the model is empty: give the path of a model")
+    if not os.path.lexists(path) and (inside := split(Path(path))) is not None:
+        archive, member = inside
+        whole = str(archive)
+        held = _opened(whole)
+        if is_archive(held.data):
+            return _member(Content(held.data, path=str(archive.absolute()), own=held.mapped), member, whole)
+    held = _opened(path)
+    content = Content(held.data, _stem(path), str(Path(path).absolute()), held.mapped)
+    return _member(content, "", path) if is_archive(held.data) else content
+
+
+def _opened(path: str) -> Held:
     try:
         with Path(path).open("rb") as file:
-            held = _content(file, path)
+            return _content(file, path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = _beside(Path(path)) if isinstance(error, FileNotFoundError) else ""
-        raise ModelError(f"cannot read '{shown}': {reason}{hint}") from error
-    name = os.fsencode(Path(path).stem).decode("utf-8", "replace")
-    return Content(held.data, name, str(Path(path).absolute()), held.mapped)
+        raise ModelError(f"cannot read '{printable(path)}': {reason}{hint}") from error
+
+
+def members_of(path: str) -> list[str]:
+    """The names of the models of an archive, none for another file. Raises :class:`ModelError` as reading it does."""
+    held = _opened(path)
+    return [*models_in(held.data, path)] if is_archive(held.data) else []
+
+
+def _stem(path: str) -> str:
+    return os.fsencode(Path(path).stem).decode("utf-8", "replace")
+
+
+def _member(content: Content, member: str, path: str) -> Content:
+    """A model of an archive."""
+    name, data = chosen(models_in(content.data, path), member, path)
+    return Content(data, _stem(name), None, content.own, content.path)
 
 
 def _beside(path: Path) -> str:

@@ -80,7 +80,7 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
         how = (options.opset, options.external_data, budget, origins)
         model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
         unchanged(content.mapped)
-    said = (options.boundary, options.reading, external, content.path, origins)
+    said = (options.boundary, options.reading, external, content.file, origins)
     found = Conversion(graph, assignment, model, stage.seconds, *said, mapped=content.mapped)
     with stage("plan"):
         _check(facts_of(content, found), facts)

@@ -139,7 +139,7 @@ def _share(profile: Profile, conversion: Conversion, source: Side, written: Side
 def _files(told: Told) -> list[File]:
     """The source, and what is written, as it would be."""
     source, target = memoryview(told.source.data), told.target
-    name = Path(told.source.path).name if told.source.path is not None else told.source.name
+    name = Path(told.source.file).name if told.source.file is not None else told.source.name
     found = [File("source", name, source.nbytes, told.source.digest)]
     written = [_file(each) for each in told.conversion.outputs(target)]
     return [*found, *written[::-1]]
