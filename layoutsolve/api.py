@@ -17,7 +17,7 @@ from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
 from layoutsolve.emit import nodes_of, stored
 from layoutsolve.emit.subgraphs import following_of
-from layoutsolve.errors import OptionError, OutputError, StrategyError
+from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.frontend import parse
 from layoutsolve.io.files import scratch
 from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
@@ -314,14 +314,14 @@ def _run_both(
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
     if conversion.graph.imports:
-        if inside:
-            raise OptionError("tensors inside are compared with those of LiteRT, which does not run models in ONNX")
         given = model if isinstance(model, Path) else model.SerializeToString()
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
         states = following_of({each.key: each.value for each in conversion.model.metadata_props})
         outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
         original = bytes(source.data) if source.path is None else Path(source.path)
         known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
+        if inside:
+            known["inside"] = conversion.assignment.graph.values, stored(conversion.assignment)
         return onnx_source.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment
     return compared(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import kept_as_is, level_name
+from layoutsolve.base.wording import first_name, kept_as_is, level_name
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from layoutsolve.api import Comparison
     from layoutsolve.measurement.profile import Profile, Spent
     from layoutsolve.result import Conversion
+    from layoutsolve.verification.layer_table import Layer
     from layoutsolve.verification.verdict import Verification
+
+NOISELESS = 150.0
+"""The SQNR in dB of a tensor that is off by nothing but what 32-bit floats round."""
 
 BARS = 14
 """Operators whose share of time is shown by itself."""
@@ -162,7 +166,7 @@ def verified(found: Verification) -> Markup:
     inside = None
     if found.inspection is not None:
         departs = found.inspection.departure is not None
-        inside = element("p", found.inspection, class_="bad" if departs else "soft")
+        inside = element("p", found.inspection.told, class_="bad" if departs else "soft")
     kinds = f" ({', '.join(found.distributions)})" if found.distributions else ""
     drawn = "1 input" if found.samples == 1 else f"{found.samples} inputs"
     steps = f", {found.steps} steps each" if found.steps > 1 else ""
@@ -170,7 +174,20 @@ def verified(found: Verification) -> Markup:
         f"Compared with LiteRT's reference kernels on {drawn}{kinds}{steps}",
         table(("", "output", "numbers", "why"), rows),
         inside,
+        _layers(found.inspection.layers) if found.inspection is not None and found.inspection.layers else None,
     )
+
+
+def _layers(layers: Sequence[Layer]) -> Markup:
+    """The noise of each tensor: the longer its bar the larger, up to a noise as large as the signal (0 dB)."""
+    bars: list[Markup] = []
+    for each in layers:
+        ratio = NOISELESS if each.sqnr is None else max(min(each.sqnr, NOISELESS), 0.0)
+        bars.append(element("span", f"{each.index} {each.operator} {first_name(each.tensor)}", class_="label"))
+        bars.append(_track(NOISELESS, p=NOISELESS - ratio))
+        bars.append(element("span", "exact" if each.sqnr is None else f"{each.sqnr:.1f} dB", class_="value"))
+    title = element("summary", "Noise of each tensor (SQNR)")
+    return element("details", title, element("div", *bars, class_="chart long", id="layers"))
 
 
 def profiled(found: Profile) -> Markup:

@@ -21,6 +21,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.cut_model import CutModel, stored_of
+from layoutsolve.verification.layer_table import Closeness, Layer, lines_of
 from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
@@ -69,18 +70,26 @@ class Departure:
 @dataclass(frozen=True)
 class Inspection:
     """Layer-wise comparison: the number of intermediate tensors ``compared``, and the first diverging operator.
-    ``note`` names another possible cause where outputs diverge.
+    ``note`` names another possible cause where outputs diverge, ``basis`` is what tensors are computed from. ``layers``
+    are the accuracies of all tensors, in the order in which they are computed, where these were asked for.
     """
 
     compared: int
     departure: Departure | None
     note: str = ""
+    layers: tuple[Layer, ...] = ()
+    basis: str = "each computed from LiteRT's"
 
     def __str__(self) -> str:
+        return "\n".join((self.told, *lines_of(self.layers)) if self.layers else (self.told,))
+
+    @property
+    def told(self) -> str:
+        """The verdict, without the table."""
         if self.departure is not None:
             return f"FAIL {self.departure}"
         inside = f"{counted(self.compared, 'tensor')} inside"
-        return f"pass {inside}, each computed from LiteRT's{self.note and f'; {self.note}'}"
+        return f"pass {inside}, {self.basis}{self.note and f'; {self.note}'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +106,7 @@ class Inspector:
 
     ``source`` is what LiteRT runs; ``permutations`` say, by their names in the ONNX model, how outputs are stored.
     Operators in ``rounding``, by subgraph and index, round activations, and all do weights if these are ``symmetric``.
+    If it is ``thorough`` the accuracy of each tensor is counted.
     """
 
     def __init__(
@@ -107,6 +117,7 @@ class Inspector:
         permutations: Mapping[str, Sequence[int]],
         rounding: Collection[tuple[int, int]] = (),
         symmetric: bool = False,
+        thorough: bool = False,
     ) -> None:
         self._subgraph, self._places, self._states = places_of(source, inside)
         self._rounding, self._symmetric = rounding, symmetric
@@ -116,6 +127,7 @@ class Inspector:
         self._tallies: dict[int, Tally] = {}
         self._written: dict[int, tuple[Operator, tuple[Operator, ...]]] = {}
         self._ends_tallies: dict[int, Tally] = {}
+        self._layers: dict[int, Closeness] | None = {} if thorough else None
 
     @property
     def tensors(self) -> list[int]:
@@ -163,6 +175,8 @@ class Inspector:
             tally, (operator, others) = self._tallies[index], self._written[index]
             for number, (run, inputs, here) in enumerate(zip(runs, given, results, strict=True)):
                 truth = run.tensors[index]
+                if self._layers is not None:
+                    self._layers.setdefault(index, Closeness(place.port)).add(truth, cut.own(place, run.tensors, here))
                 if cut.agrees(place, truth, inputs, here):
                     tally.equal(truth)
                     continue
@@ -370,8 +384,14 @@ class Inspector:
                 continue
             port, others = tally.port, tuple(f"{other.name}#{other.index}" for other in each.others)
             departure = Departure(operator.index, operator.name, port.name, kind(port), tally.found, why, others)
-            return Inspection(len(self._tallies), departure)
-        return Inspection(len(self._tallies), None)
+            return Inspection(len(self._tallies), departure, layers=self._measured())
+        return Inspection(len(self._tallies), None, layers=self._measured())
+
+    def _measured(self) -> tuple[Layer, ...]:
+        """The accuracy of each tensor that was counted."""
+        counted = (self._layers or {}).items()
+        makers = ((self._written[index][0], closeness) for index, closeness in counted)
+        return tuple(closeness.layer(maker.index, maker.name) for maker, closeness in makers)
 
 
 def _fits(index: int, place: Place, runs: Sequence[Run]) -> bool:

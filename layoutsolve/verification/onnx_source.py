@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS
+from layoutsolve.verification.layer_accuracy import Inspection
+from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result
+from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
 
 SOURCE = "the source in ONNX Runtime"
 """What a model is judged by."""
+
+BASIS = "computed from the first input, without graph optimizations"
+"""What tensors within a model are."""
 
 HALF = 4e-3
 """The largest error of a float16 output that passes, relative to its range: a few of its steps."""
@@ -37,18 +45,26 @@ def verify(
     input_permutations: Mapping[str, Sequence[int]] | None = None,
     output_permutations: Mapping[str, Sequence[int]] | None = None,
     rounds: bool = False,
+    inside: Inside | None = None,
 ) -> Verification:
     """Run both models on drawn data, or on what is given, and compare their outputs by position.
 
     The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
-    permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs
-    with that, which rounds elsewhere. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes
-    are found with which the source runs, or where an input or output is no tensor.
+    permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs with
+    that, which rounds elsewhere. With what is ``inside`` the model the accuracy of each tensor is told, computed from
+    the first input without graph optimizations in both. Raises :class:`VerifyError` where a runtime refuses a model,
+    where no sizes are found with which the source runs, or where an input or output is no tensor.
     """
-    found = _verified(source, model, "all", seed, samples, data, input_permutations, output_permutations)
+    how = seed, samples, data, input_permutations, output_permutations
+    found = _verified(source, model, "all", *how)
     if not found.passed and rounds:
-        return _verified(source, model, "none", seed, samples, data, input_permutations, output_permutations)
-    return found
+        found = _verified(source, model, "none", *how)
+    if inside is None:
+        return found
+    layers = _layers(source, model, inside, seed, data, input_permutations or {})
+    apart = next((each for each in layers if each.maximum > FLOAT_TOLERANCE), None)
+    note = "" if apart is None else f"first beyond the threshold is operator {apart.index} {apart.operator}"
+    return replace(found, inspection=Inspection(len(layers), None, note, layers, BASIS))
 
 
 def _verified(
@@ -96,6 +112,57 @@ def _verified(
         found.append(OutputComparison(name, kind(port), distance(port, pairs), None, tolerance, SOURCE))
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
     return Verification(tuple(found), seed, len(runs), distributions=kinds)
+
+
+def _layers(
+    source: bytes | Path,
+    model: bytes | Path,
+    inside: Inside,
+    seed: int,
+    data: Sequence[Data],
+    moved: Mapping[str, Sequence[int]],
+) -> tuple[Layer, ...]:
+    """The accuracy of each tensor that both models have, in the order of the source's operators."""
+    values, places = inside
+    first, second = (
+        onnx.load(each) if isinstance(each, Path) else onnx.load_from_string(each) for each in (source, model)
+    )
+    there = {name for node in second.graph.node for name in node.output}
+    makers = {
+        name: (number, node.op_type)
+        for number, node in enumerate(first.graph.node)
+        for name in node.output
+        if name in values and name in places and places[name].name in there
+    }
+    names = [*makers]
+    of_source, of_model = _giving(first, names), _giving(second, [places[name].name for name in names])
+    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in of_source.inputs)
+    given = given_samples(data, [name for name, _, _ in of_source.inputs], ports) if data else None
+    open_sizes = any(not isinstance(size, int) for _, _, shape in of_source.inputs for size in shape)
+    number = surviving(source, "none", seed) if given is None and open_sizes else 0
+    _, fed, truth = next(_runs(of_source, given, number, seed, 1))
+    with of_result():
+        results = of_model.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
+    found = []
+    for name, one, other in zip(names, truth, results, strict=True):
+        closeness = Closeness(Port(name, str(one.dtype) if one.dtype != object else "string", (), (), (), ()))
+        closeness.add(one, as_in_source(values[name], places[name], other, one))
+        found.append(closeness.layer(*makers[name]))
+    return tuple(found)
+
+
+def _loaded(model: bytes | Path) -> onnx.ModelProto:
+    return onnx.load(model) if isinstance(model, Path) else onnx.load_from_string(model)
+
+
+def _giving(model: onnx.ModelProto, names: Sequence[str]) -> OnnxRuntime:
+    """A model that gives tensors within it, without graph optimizations."""
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    try:
+        return OnnxRuntime(model.SerializeToString(), level="none")
+    except ValueError as error:  # of protobuf, beyond two gigabytes
+        raise VerifyError("models of more than two gigabytes are compared by their outputs alone") from error
 
 
 def _runs(

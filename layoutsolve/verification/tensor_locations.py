@@ -53,16 +53,9 @@ class Place:
         """What the ONNX model stores, as LiteRT has it. What has another shape there has one more dimension than
         LiteRT's: as it is it might have LiteRT's shape, which only its layout ought to give.
         """
-        wide = _wide(self.value, like.shape)
-        sizes = None if wide is None else _sizes(self.stored, wide)
-        if sizes is None or wide is None:
-            return data
-        if list(data.shape) != _shape(self.stored.layout, sizes):
-            return data[np.newaxis] if data.shape == like.shape else data
-        whole = _arranged(data, self.stored.layout, self.stored.logical, sizes).reshape(wide)
-        own = whole[tuple(slice(size) for size in like.shape)]
+        own = as_in_source(self.value, self.stored, data, like)
         after, before = self.value.quant, quant_of(self.tensor)
-        if after is None or before is None or own.dtype.kind == "f":
+        if after is None or before is None or own.dtype.kind == "f" or own is data:
             return own
         shift = int(before.zero_point[0]) - int(after.zero_point[0])
         return own.astype(np.int32) + shift if shift else own
@@ -81,6 +74,20 @@ class Place:
             return None
         shift = int(after.zero_point[0]) - int(before.zero_point[0])
         return (data.astype(np.int64) + shift).astype(dtype) if shift or data.dtype.name != dtype else data
+
+
+def as_in_source(value: Value, stored: Stored, data: Array, like: Array) -> Array:
+    """A tensor of the ONNX model in the source's layout and shape, which are those of ``like``; ``data`` itself where
+    that is unknown, or with one more dimension where its shape is like the source's and ought not to be.
+    """
+    wide = _wide(value, like.shape)
+    sizes = None if wide is None else _sizes(stored, wide)
+    if sizes is None or wide is None:
+        return data
+    if list(data.shape) != _shape(stored.layout, sizes):
+        return data[np.newaxis] if data.shape == like.shape else data
+    whole = _arranged(data, stored.layout, stored.logical, sizes).reshape(wide)
+    return whole[tuple(slice(size) for size in like.shape)]
 
 
 def _alike(one: Quant, other: Quant) -> bool:
