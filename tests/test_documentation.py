@@ -152,7 +152,7 @@ def test_the_command_line_is_described() -> None:
             if isinstance(each, argparse._SubParsersAction)
         )
         names = {name for action in own._actions for name in action.option_strings if name not in ("-h", "--help")}
-        names -= options if command == "convert" else set()  # which the page has above
+        names -= options if command in ("convert", "view") else set()  # which the page has above
         assert {name for name in names if not re.search(rf"`{name}[ `]|calibrate {name} ", commands)} == set()
 
 

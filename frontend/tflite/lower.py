@@ -38,10 +38,13 @@ from layoutsolve.ir.graph import Dim, Graph, Node, Quant, Shape, Value, are_halv
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
-_REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
+_REMEDIES = {
+    "CUSTOM": "pass it through (--custom passthrough), register a lowering for it (--lowering), or cut the model before"
+    " it"
+}
 _TEXT_REMEDY = (
     "cut the model behind it (at {}) and compute that with the library that it comes from, pass it through (--custom"
-    " passthrough), or register a lowering for it"
+    " passthrough), or register a lowering for it (--lowering)"
 )
 _REMEDY = "express it by other operators in the source model"
 

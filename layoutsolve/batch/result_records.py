@@ -25,7 +25,7 @@ def key(options: argparse.Namespace, given: Mapping[str, object]) -> str:
     """What results depend on beside their source: the versions that decide what is written, the options ``given``, and
     the files that they name.
     """
-    named = [Path(name) for name in (options.target, options.verify_data) if name is not None]
+    named = [Path(name) for name in (options.target, options.verify_data, *options.lowering) if name]
     files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
     facts = {name: value for name, value in given.items() if name not in ("json", "debug")}
     facts |= {"versions": versions(), "target": options.target, "verify_data": options.verify_data}

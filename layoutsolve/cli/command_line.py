@@ -24,7 +24,9 @@ from layoutsolve.errors import (
     INTERRUPTED,
     ConversionError,
     InternalError,
+    LoweringError,
     ModelError,
+    OptionError,
     OutputError,
     UnsupportedError,
 )
@@ -107,6 +109,7 @@ def _ops(options: argparse.Namespace) -> int:
         console.tell(json.dumps(facts) if options.json else "\n".join(rows), [])
         return 0
     content = _loaded(options)
+    _register(options)
     with Stages(content)("ops"):
         from layoutsolve.api import convert
         from layoutsolve.conversion.arguments import Options
@@ -203,22 +206,6 @@ def _run(options: argparse.Namespace) -> int:
     return _run_batch(options) if parser.is_batch(options) else run_one(options)
 
 
-Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
-
-COMMANDS: Mapping[str, Command] = {
-    "bench": (parser.parse_bench, _bench),
-    "calibrate": (parser.parse_calibrate, _calibrate),
-    "convert": (parser.parse, _run),
-    "diff": (parser.parse_diff, _diff),
-    "info": (parser.parse_info, _info),
-    "ops": (parser.parse_ops, _ops),
-    "target": (parser.parse_target, _target_told),
-}
-"""What the first word may ask for, which is a conversion where it is no command: how its options are read, and what
-does it. A file of such a name is reached as ``./bench``.
-"""
-
-
 @gc_pause.resumed()
 def _run_batch(options: argparse.Namespace) -> int:
     """Convert many models."""
@@ -242,6 +229,8 @@ def run_one(options: argparse.Namespace) -> int:
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = arguments_of(options)
+        if options.lowering:
+            _register(options)
         source = _cut(options, _loaded(options))
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
@@ -267,7 +256,6 @@ def _all_signatures(options: argparse.Namespace, source: Content) -> list[str] |
     Raises :class:`OptionError` where there are none, or other options are for one model only.
     """
     from layoutsolve.batch.signatures import keys_of
-    from layoutsolve.errors import OptionError
 
     if (keys := keys_of(source)) == [options.signature]:
         return None
@@ -340,6 +328,26 @@ def _convert(
         if options.json or not options.quiet:
             console.tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return 0 if checked is None else checked.code
+
+
+def _view(options: argparse.Namespace) -> int:
+    """Show the report of a conversion in a browser; no model is written."""
+    import tempfile
+    import webbrowser
+
+    if parser.is_batch(options):
+        raise OptionError("view shows one model: give one")
+    options.dry_run = True
+    if options.report is None:
+        try:
+            folder = tempfile.mkdtemp(prefix="layoutsolve-")
+        except OSError as error:
+            raise OutputError(f"cannot write a temporary file: {error.strerror}; name one with --report") from error
+        options.report = str(Path(folder, f"{Path(options.model).stem or 'model'}.html"))
+    code = run_one(options)
+    if not webbrowser.open(Path(options.report).absolute().as_uri()):
+        console.say(f"no browser is found: open {printable(options.report)}", sys.stderr)
+    return code
 
 
 def _by_plan(options: argparse.Namespace, source: Content) -> Conversion:
@@ -431,12 +439,23 @@ def _loaded(options: argparse.Namespace) -> Content:
     return load(data, "standard input")
 
 
+def _register(options: argparse.Namespace) -> None:
+    """Run the files that register lowerings: no file is run that was not named."""
+    import runpy
+
+    for path in options.lowering:
+        try:
+            runpy.run_path(path, run_name="lowering")
+        except ConversionError:
+            raise
+        except Exception as error:
+            raise LoweringError(f"'{printable(path)}' cannot be run: {type(error).__name__}: {error}") from error
+
+
 def _cut(options: argparse.Namespace, source: Content) -> Content:
     """The part of a model that is asked for."""
     if not options.cut_from and not options.cut_to:
         return source
-    from layoutsolve.errors import OptionError
-
     if options.signature:
         raise OptionError("--from and --to cut the main subgraph: leave out --signature")
     from layoutsolve.conversion.cut import cut_content
@@ -453,7 +472,7 @@ def _waits(name: str) -> bool:
 
 def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
-    named = (options.target, options.by_plan, options.verify_data)
+    named = (options.target, options.by_plan, options.verify_data, *options.lowering)
     others = [name for name in named if name is not None and Path(name).is_file()]
     inside = split(Path(options.model))
     return [options.model if inside is None else str(inside[0]), *others]
@@ -497,3 +516,20 @@ def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Ce
     certificate = certify(source, conversion, target)
     table = conversion.assignment.goal.target
     return certificate, check(certificate, source, conversion.content(target), certificate.data, target, table)
+
+
+Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
+
+COMMANDS: Mapping[str, Command] = {
+    "bench": (parser.parse_bench, _bench),
+    "calibrate": (parser.parse_calibrate, _calibrate),
+    "convert": (parser.parse, _run),
+    "diff": (parser.parse_diff, _diff),
+    "info": (parser.parse_info, _info),
+    "ops": (parser.parse_ops, _ops),
+    "target": (parser.parse_target, _target_told),
+    "view": (parser.parse, _view),
+}
+"""What the first word may ask for, which is a conversion where it is no command: how its options are read, and what
+does it. A file of such a name is reached as ``./bench``.
+"""

@@ -157,6 +157,13 @@ def add_reading(group: Group) -> None:
         help="unknown custom operators: error (default), or passthrough",
     )
     group.add_argument(
+        "--lowering",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="run a Python file that registers lowerings of operators (repeatable)",
+    )
+    group.add_argument(
         "--quant",
         default="qdq",
         metavar="WHAT",

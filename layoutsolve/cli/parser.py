@@ -221,6 +221,7 @@ def completed(command: str) -> argparse.ArgumentParser:
         "info": _info_parser,
         "ops": _ops_parser,
         "target": _target_parser,
+        "view": _parser,
     }
     if command not in commands:
         return _parser()
@@ -259,8 +260,8 @@ def _parser() -> Parser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
-        " model was made), diff (what two models differ in), bench (latency of models), target (print a --target),"
-        " calibrate (write one for this machine).",
+        " model was made), view (a report in the browser), diff (what two models differ in), bench (latency of models),"
+        " target (print a --target), calibrate (write one for this machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=Help, help="show what is used most, and end")
