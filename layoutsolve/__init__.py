@@ -7,6 +7,10 @@
 
 import os
 
+from layoutsolve.version import VERSION
+
+__version__ = VERSION
+
 if not os.path.isdir(f"{__path__[0]}/solver"):  # noqa: PTH112 (pathlib takes longer to load than all else here)
     __path__.append(os.path.dirname(__path__[0]))  # noqa: PTH120
 """In a checkout the three stages lie beside this folder, as the user of the project wants to find them; an installation
@@ -85,6 +89,7 @@ __all__ = [
     "UnsupportedError",
     "Verification",
     "VerifyError",
+    "__version__",
     "associated_files",
     "certify",
     "check_certificate",

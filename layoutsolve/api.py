@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layoutsolve.base import gc_pause
 from layoutsolve.conversion import arguments
+from layoutsolve.conversion.choices import Custom, Dynamic, Objective, Quant, Strategy, Weights
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
@@ -24,7 +25,7 @@ from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.result import Conversion
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
+from layoutsolve.solver import STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.version import VERSION
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 def convert(
     source: Source,
     *,
-    objective: str = DEFAULT_OBJECTIVE,
-    strategy: str = "cpsat",
+    objective: Objective = "min-executed",
+    strategy: Strategy = "cpsat",
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
@@ -51,10 +52,10 @@ def convert(
     contrib: bool = False,
     external_data: bool | None = None,
     time_limit: float | None = None,
-    custom: str = "error",
-    quant: str = "qdq",
-    dynamic: str = "float",
-    weights: str = "source",
+    custom: Custom = "error",
+    quant: Quant = "qdq",
+    dynamic: Dynamic = "float",
+    weights: Weights = "source",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -184,17 +185,17 @@ class Comparison:
 def compare(
     source: Source,
     *,
-    objective: str = DEFAULT_OBJECTIVE,
+    objective: Objective = "min-executed",
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     target: str | os.PathLike[str] | None = None,
     contrib: bool = False,
     time_limit: float | None = None,
-    custom: str = "error",
-    quant: str = "qdq",
-    dynamic: str = "float",
-    weights: str = "source",
+    custom: Custom = "error",
+    quant: Quant = "qdq",
+    dynamic: Dynamic = "float",
+    weights: Weights = "source",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,

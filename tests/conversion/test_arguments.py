@@ -9,7 +9,7 @@ import mmap
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ import pytest
 import layoutsolve
 from layoutsolve import Certificate, ConversionError, LayoutError, ModelError, OptionError
 from layoutsolve.cli.command_line import main
+from layoutsolve.conversion import choices
 from layoutsolve.conversion.arguments import Options
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from tests.builder import Builder
 
@@ -124,6 +126,23 @@ def test_the_options_are_those_of_the_functions() -> None:
         assert {each.name for each in fields(Options)} - given.keys() == lacking
         for name, parameter in given.items():
             assert (parameter.default or None) == (getattr(options, name) or None), name
+
+
+def test_types_are_the_choices() -> None:
+    """What editors complete is what is accepted, and the defaults are among them."""
+    wanted = {
+        choices.Objective: OBJECTIVES,
+        choices.Strategy: STRATEGIES,
+        choices.Quant: QUANT,
+        choices.Dynamic: DYNAMIC,
+        choices.Weights: WEIGHTS,
+        choices.Custom: CUSTOM,
+    }
+    for found, known in wanted.items():
+        assert {*get_args(found)} == {*known}
+    for name, parameter in inspect.signature(layoutsolve.convert).parameters.items():
+        if str(parameter.annotation) in ("Objective", "Strategy", "Quant", "Dynamic", "Weights", "Custom"):
+            assert parameter.default in get_args(getattr(choices, str(parameter.annotation))), name
 
 
 def test_what_is_as_good() -> None:

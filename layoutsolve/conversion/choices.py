@@ -1,0 +1,12 @@
+"""The choices of options as types, so that editors complete them and type checkers refuse others."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Objective = Literal["min-executed", "min-transpose", "min-bytes", "min-nodes", "min-latency"]
+Strategy = Literal["cpsat", "mincut", "push", "propagate", "transpose"]
+Quant = Literal["qdq", "qoperator", "float", "exact"]
+Dynamic = Literal["float", "integer"]
+Weights = Literal["source", "symmetric"]
+Custom = Literal["error", "passthrough"]
