@@ -7,9 +7,9 @@
 
 import os
 
-from layoutsolve.version import VERSION
+from layoutsolve import version
 
-__version__ = VERSION
+__version__ = version.VERSION
 
 if not os.path.isdir(f"{__path__[0]}/solver"):  # noqa: PTH112 (pathlib takes longer to load than all else here)
     __path__.append(os.path.dirname(__path__[0]))  # noqa: PTH120
@@ -89,7 +89,6 @@ __all__ = [
     "UnsupportedError",
     "Verification",
     "VerifyError",
-    "__version__",
     "associated_files",
     "certify",
     "check_certificate",
