@@ -92,12 +92,14 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
     report: Mapping[str, Any] = conversion.report
     least = f"proven minimal{kept_as_is(conversion.assignment.kept)}"
     proof = {"optimal": least, "planned": PLANNED}.get(conversion.assignment.status, "not proven")
+    source = conversion.graph.figures
+    before = f" from {source.operators}" if conversion.graph.imports else ""
     rows = [
-        ("Transposes", report["transposes"], proof),
+        ("Transposes", report["transposes"], f"from {source.transposes}, {proof}"),
         ("layout penalty", report["hidden_transposes"], ""),
-        ("Reshapes", report["reshapes"], ""),
+        ("Reshapes", report["reshapes"], f"from {source.reshapes}"),
         ("moved by Transposes", sized(report["bytes_moved"]), ""),
-        ("operators", report["operators"], f"opset {report['opset']}"),
+        (f"operators, opset {report['opset']}", report["operators"], before.strip()),
         ("size", sized(sum(each.bytes for each in files[1:])), f"from {sized(files[0].bytes)}"),
         ("time", measured(f"{seconds:.2f} s"), ""),
     ]
@@ -156,7 +158,7 @@ def _track(most: float, **parts: float) -> Markup:
 
 
 def verified(found: Verification) -> Markup:
-    """The comparison with LiteRT, output by output."""
+    """The comparison with the source, output by output."""
     if found.refusal:
         return section("Compared with the source", element("p", found, class_="bad"))
     rows = []
@@ -170,8 +172,9 @@ def verified(found: Verification) -> Markup:
     kinds = f" ({', '.join(found.distributions)})" if found.distributions else ""
     drawn = "1 input" if found.samples == 1 else f"{found.samples} inputs"
     steps = f", {found.steps} steps each" if found.steps > 1 else ""
+    truth = found.outputs[0].truth if found.outputs else "the source"
     return section(
-        f"Compared with LiteRT's reference kernels on {drawn}{kinds}{steps}",
+        f"Compared with {truth} on {drawn}{kinds}{steps}",
         table(("", "output", "numbers", "why"), rows),
         inside,
         _layers(found.inspection.layers) if found.inspection is not None and found.inspection.layers else None,
