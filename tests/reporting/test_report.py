@@ -115,7 +115,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     for row in rows:
         assert f"{row.strategy} {row.price.transposes} + {row.price.hidden} · " in said
     for what in (
-        f"Transposes {conversion.price.transposes} proven minimal",
+        f"Transposes {conversion.price.transposes} from {conversion.graph.figures.transposes}, proven minimal",
         "image: stored as NCHW of NHWC (permutation 0 3 1 2)",
         "pass scores float maximum error",
         "Share of time of each operator",
