@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from layoutsolve.emit import qdq, selected_weights
 from layoutsolve.emit.check import check
 from layoutsolve.emit.dynamic_shapes import computed
@@ -12,7 +15,7 @@ from layoutsolve.emit.optimization_barriers import guard
 from layoutsolve.emit.subgraphs import Regions
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import CONTROL, STATE, Graph, Origin
+from layoutsolve.ir.graph import CONTROL, LAYOUT, STATE, Graph, Origin
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
 from layoutsolve.proto.scopes import nodes_of
 
@@ -44,6 +47,8 @@ def serialise(
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):
         check(model, written, bool(graph.imports))
+    if graph.told:
+        _declare(model, ModelProto.FromString(graph.told))
     if origins is not None:
         origins.update(written)
     return model
@@ -87,23 +92,50 @@ def _model(writer: Writer, version: int) -> ModelProto:
     for key, value in told.items():
         model.metadata_props.add(key=key, value=value)
     if graph.told:
-        _tell(model, ModelProto.FromString(graph.told))
+        _tell(model, ModelProto.FromString(graph.told), writer.origins)
     return model
 
 
-def _tell(model: ModelProto, source: ModelProto) -> None:
-    """Let a model tell of itself what its source in ONNX does: texts about it and its nodes, and how it is trained."""
+def _tell(model: ModelProto, source: ModelProto, origins: Mapping[str, Origin]) -> None:
+    """Let a model tell of itself what its source in ONNX does: texts about it, its tensors and its nodes, how it is
+    trained, and the version of its format where that is higher.
+    """
     for name in ("doc_string", "domain", "model_version"):
         setattr(model, name, getattr(source, name))
+    model.ir_version = max(model.ir_version, source.ir_version)
     model.training_info.extend(source.training_info)
     model.graph.initializer.extend(source.graph.initializer)
     model.graph.doc_string = source.graph.doc_string
-    told = {(node.name, node.op_type): node for node in source.graph.node}
-    for node in model.graph.node:
-        found = told.get((node.name, node.op_type))
-        if found is not None:
-            node.doc_string = found.doc_string
-            node.metadata_props.extend(found.metadata_props)
+    model.graph.metadata_props.extend(source.graph.metadata_props)
+    tensors, nodes = ({each.name: each for each in told} for told in (source.graph.value_info, source.graph.node))
+    for each in (*model.graph.input, *model.graph.output, *model.graph.value_info, *model.graph.initializer):
+        _text(each, tensors.get(each.name))
+    for node in nodes_of(model.graph):
+        found = nodes.get(origins[node.name].name if node.name in origins else node.name)
+        if found is not None and (node.name == found.name or node.op_type not in ("Transpose", "Reshape")):
+            _text(node, found)
+
+
+def _declare(model: ModelProto, source: ModelProto) -> None:
+    """State sizes of outputs that are open as a source in ONNX does, which may state what nobody can infer."""
+    kinds = {port.name: port.type.tensor_type.shape.dim for port in source.graph.output}
+    given = {dim.dim_param for port in model.graph.input for dim in port.type.tensor_type.shape.dim}
+    moved = {each.key.removeprefix(LAYOUT) for each in model.metadata_props if each.key.startswith(LAYOUT)}
+    for port in (port for port in model.graph.output if port.name not in moved):
+        own, stated = port.type.tensor_type.shape.dim, kinds.get(port.name, ())
+        numbers = [(dim.dim_value, other.dim_value) for dim, other in zip(own, stated, strict=False)]
+        if len(own) != len(stated) or any(0 < one != other > 0 for one, other in numbers):
+            continue  # which is stated wrongly
+        for dim, other in zip(own, stated, strict=True):
+            if not dim.dim_value and dim.dim_param not in given and other.WhichOneof("value") is not None:
+                dim.CopyFrom(other)
+
+
+def _text(written: Any, source: Any) -> None:
+    """Give a tensor or a node the texts that another has, None for nothing."""
+    if source is not None and not written.doc_string:
+        written.doc_string = source.doc_string
+        written.metadata_props.extend(source.metadata_props)
 
 
 _UNCHECKED = ("MeanVarianceNormalization",)

@@ -43,7 +43,7 @@ class Types:
 
     def __init__(self, model: ModelProto, symbols: Symbols) -> None:
         self.symbols: dict[str, Size] = {}
-        self.fresh = symbols.fresh
+        self.fresh, self.state = symbols.fresh, symbols.stated.add
         self._schemas: dict[tuple[str, str], Any] = {}
         self._whole: dict[tuple[str, str], Mapping[int, tuple[str, tuple[str, ...]]]] = {}
         self.version = model.ir_version
@@ -129,6 +129,8 @@ class Types:
                 given = dim.dim_param
                 found = self.symbols.get(given) if given else None
                 made = found or self.fresh(given or f"{info.name}_{axis}")
+                if given:
+                    self.state(str(made))
                 self.symbols |= {given or str(made): made, str(made): made}
                 dim.Clear()
                 dim.dim_param = str(made)

@@ -36,7 +36,7 @@ from layoutsolve.proto.messages import (
     permutation,
 )
 from layoutsolve.proto.operator_schemas import REMEDY
-from layoutsolve.proto.scopes import apart, broken, captures, names_in, ordered
+from layoutsolve.proto.scopes import apart, broken, captures, names_in, nodes_of, ordered
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are views unless they come here: then they are asked for what is known only at run time, or are of
@@ -328,9 +328,17 @@ def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
     """What a model says of itself and of its nodes, and constants of types that nothing is known about."""
     found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
     found.training_info.extend(original.training_info)
-    found.graph.doc_string = original.graph.doc_string
+    found.ir_version = original.ir_version
+    graph = original.graph
+    found.graph.doc_string = graph.doc_string
+    found.graph.metadata_props.extend(graph.metadata_props)
     found.graph.initializer.extend(unknown)
-    for node in original.graph.node:
+    for each in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        if each.doc_string or each.metadata_props:
+            told = found.graph.value_info.add(name=each.name, doc_string=each.doc_string)
+            told.metadata_props.extend(each.metadata_props)
+    found.graph.output.extend(graph.output)
+    for node in nodes_of(graph):
         if node.name and (node.doc_string or node.metadata_props):
             told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
             told.metadata_props.extend(node.metadata_props)

@@ -20,11 +20,13 @@ _LONGEST = 64
 
 class Symbols:
     """The symbols of one model. Those that are free are known by what they are called after, and by how many were
-    called so before in one lowering; those that are derived by what they mean.
+    called so before in one lowering; those that are derived by what they mean. What inputs call their sizes is
+    ``stated``: of two that are equal it is the name that stays.
     """
 
     def __init__(self) -> None:
         self.equal: dict[str, Dim] = {}
+        self.stated = set[str]()
         self.meanings = Meanings(self._unique)
         self._names = Names()
         self._free: dict[tuple[str, int], Size] = {}
@@ -57,10 +59,10 @@ class Symbols:
         )
         common = list((Counter(left.symbols) & Counter(right.symbols)).elements())
         rests = [Counter(each.symbols) - Counter(common) for each in (left, right)]
-        for (mine, own), (theirs, others) in (
-            ((left, rests[0]), (right, rests[1])),
-            ((right, rests[1]), (left, rests[0])),
-        ):
+        sides = [(left, rests[0]), (right, rests[1])]
+        if not rests[1].keys() & self.stated and rests[0].keys() & self.stated:
+            sides.reverse()
+        for (mine, own), (theirs, others) in (sides, sides[::-1]):
             names, rest = list(own.elements()), list(others.elements())
             if mine.coefficient == 0 or theirs.coefficient % mine.coefficient:
                 continue

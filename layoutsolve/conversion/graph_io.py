@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import Graph
+from layoutsolve.ir.graph import LAYOUT, Graph
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.theory.layout import permutation
@@ -15,9 +15,6 @@ LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 
 FIRST: Mapping[int, str] = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 """Those of channels-first ones, as a source in ONNX has them."""
-
-METADATA = "layoutsolve.layout."
-"""The prefix of the model's metadata that tell the permutation of each input and output."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +92,9 @@ def metadata(ends: Sequence[End], told: Mapping[str, str] | None = None) -> dict
     """
     found = {}
     for end in ends:
-        before = (told or {}).get(f"{METADATA}{end.name}", "").split()
+        before = (told or {}).get(f"{LAYOUT}{end.name}", "").split()
         known = sorted(before) == sorted(map(str, range(len(end.permutation))))
         if end.moved:
             order = [before[axis] if known else str(axis) for axis in end.permutation]
-            found[f"{METADATA}{end.name}"] = " ".join(order)
+            found[f"{LAYOUT}{end.name}"] = " ".join(order)
     return found

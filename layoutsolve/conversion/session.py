@@ -11,11 +11,10 @@ import numpy as np
 
 from layoutsolve.base.wording import listed, nearest, one_line
 from layoutsolve.conversion import arguments
-from layoutsolve.conversion.graph_io import METADATA
 from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import SessionError
 from layoutsolve.io.source import load
-from layoutsolve.ir.graph import Array
+from layoutsolve.ir.graph import LAYOUT, Array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,9 +79,9 @@ class Session:
         self._session = _loaded(given, count)
         facts = dict(self._session.get_modelmeta().custom_metadata_map)
         self._moved = {
-            name[len(METADATA) :]: tuple(int(each) if each.isdecimal() else -1 for each in numbers.split())
+            name[len(LAYOUT) :]: tuple(int(each) if each.isdecimal() else -1 for each in numbers.split())
             for name, numbers in facts.items()
-            if name.startswith(METADATA)
+            if name.startswith(LAYOUT)
         }
         self._after = following_of(facts)
         inputs = self._session.get_inputs()

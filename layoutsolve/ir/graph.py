@@ -206,6 +206,9 @@ CAPTURES = "captures"
 INSIDE: Mapping[str, int] = {"Carry": 1, "Element": 1, "Turn": 2}
 """By operator, how many of its outputs, the first ones, are values of the region that it belongs to."""
 
+LAYOUT = "layoutsolve.layout."
+"""What an entry of a model's metadata begins with that has the permutation of an input or output."""
+
 STATE = "layoutsolve.state."
 """What an entry of a model's metadata begins with that tells by a state's input the output that replaces it."""
 
