@@ -116,11 +116,15 @@ def _ops(options: argparse.Namespace) -> int:
         from layoutsolve.frontend import is_onnx
         from layoutsolve.inspection.operator_support import inventory
 
-        given, written = Options.of(reading_of(options)), None
+        given = Options.of(reading_of(options))
         if is_onnx(content.data):
             given.check_onnx()
-        with suppress(UnsupportedError):  # which the inventory lists
+        try:
             written = convert(content, **reading_of(options)).written_for
+        except InternalError:
+            raise
+        except ConversionError:  # operators that are refused are listed, and anything else is no matter of operators
+            written = None
         found = inventory(content, given.reading, written)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
     console.tell(json.dumps(told) if options.json else str(found), [])
