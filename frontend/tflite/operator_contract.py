@@ -40,9 +40,9 @@ def definitions_of(operator: str) -> tuple[Definition, ...]:
     """
     if operator in FOREIGN and operator.startswith("CUSTOM:"):
         return ()
-    name = operator.removeprefix(_FLEX)
-    known = declaration(operator if name == operator else BUILTIN.get(name, operator))
-    return tuple(map(definition, known.signatures))
+    name = operator.removeprefix(_FLEX) if operator.startswith(_FLEX) else ""
+    signatures = declaration(operator).signatures or declaration(BUILTIN.get(name, operator)).signatures
+    return tuple(map(definition, signatures))
 
 
 def check_ports(call: Call) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import erf
 from typing import Any
 
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN, UNARY
+from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN, IDENTITIES, UNARY
 from layoutsolve.ir.graph import Array
 from tests.conformance.arrangement import any_operand
 from tests.conformance.cases import Model, Operand, Table, cases, constant, declare, fed, plain, single, written
@@ -135,6 +135,19 @@ def operands(table: Table, builtin: str) -> tuple[list[Operand], str, dict[str, 
 BINARY = ("ADD", "SUB", "MUL", "DIV", "POW", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")
 
 
+@cases(*(f"CUSTOM:Flex{name}" for name in IDENTITIES))
+def identities(table: Table) -> None:
+    name = table.operator.removeprefix("CUSTOM:Flex")
+    for x in (table.real(2, 3, 4), table.integers(2, 3, dtype="int64"), table.booleans(4)):
+        plainly(table, x.dtype, [x], x.values, node_options(name, {"T": b"\x30\x01"}))
+
+
+def plainly(table: Table, label: str, inputs: Sequence[Operand], expected: Array, options: bytes) -> None:
+    """A case of one output."""
+    output = Operand(dtype=expected.dtype.name, shape=expected.shape)
+    table.add_model(label, lambda: model(table.operator, inputs, [output], options, (expected,)))
+
+
 CHANCE = ("Multinomial", "RandomStandardNormal", "RandomUniform")
 """Those that give random numbers."""
 
@@ -151,6 +164,34 @@ def builtins(table: Table) -> None:
         return model(table.operator, inputs, [output], node_options(name, {"T": b"\x30\x01", **attributes}), expected)
 
     table.add_model(dtype, make)
+    for label, operands_, result in widened(table, name):
+        plainly(table, label, operands_, result, node_options(name, {"keep_dims": FALSE}))
+
+
+def widened(table: Table, name: str) -> Iterator[tuple[str, list[Operand], Array]]:
+    """Cases of types and shapes that TensorFlow has beyond those of the built-in operator: inputs, and the result."""
+    x = table.real(2, 3, 4)
+    if name == "Transpose":
+        yield "int64", [x, constant([2, 0, 1], "int64")], x.values.transpose(2, 0, 1)
+    if name == "Atan2":
+        for shape in ((3, 1), (4,), ()):
+            y = table.real(*shape)
+            yield f"broadcast-{shape}", [x, y], np.arctan2(x.values, y.values)
+            yield f"broadcast-by-{shape}", [y, x], np.arctan2(y.values, x.values)
+    for dtype in ("int8", "uint8", "int16", "int32", "int64"):
+        few = table.integers(2, 3, 4, low=0 if dtype == "uint8" else -4, high=4, dtype=dtype)
+        if name in ("Square", "Relu"):
+            yield (
+                dtype,
+                [few],
+                np.square(few.values) if name == "Square" else np.maximum(few.values, few.values.dtype.type(0)),
+            )
+        elif name in ("Sum", "Prod"):
+            reduce = np.sum if name == "Sum" else np.prod
+            yield dtype, [few, constant([1])], reduce(few.values, axis=1, dtype=few.values.dtype)
+        elif name == "Mean":
+            total = few.values.astype(np.int64).sum(axis=1)
+            yield dtype, [few, constant([1])], np.trunc(total / 3).astype(dtype)
 
 
 declare("CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan", unlayered="a convolution spreads what is no number")

@@ -151,6 +151,10 @@ def cubic(size: int, out: int, halves: bool, aligned: bool) -> Array:
 
 @cases("CUSTOM:FlexResizeBicubic")
 def bicubic(table: Table) -> None:
+    stored = table.integers(1, 6, 5, 2, low=0, high=100, dtype="uint8")
+    rows, columns = cubic(6, 9, True, False), cubic(5, 4, True, False)
+    expected = np.einsum("ph,qw,nhwc->npqc", rows, columns, stored.values).astype(np.float32)
+    add(table, "uint8", [stored, constant([9, 4])], [expected], {"half_pixel_centers": TRUE, "T": b"\x30\x04"})
     for halves, aligned in ((True, False), (False, True), (False, False)):
         for height, width in ((16, 14), (8, 21), (4, 5), (9, 10)):
             x = table.real(2, 8, 7, 3)
@@ -210,7 +214,8 @@ def determinants(table: Table) -> None:
 
 @cases("CUSTOM:FlexMatrixBandPart")
 def bands(table: Table) -> None:
-    for dtype, shape in (("float32", (4, 5)), ("float32", (2, 5, 3)), ("int64", (3, 3)), ("bool", (2, 4, 4))):
+    shapes = {"float32": (4, 5), "int64": (3, 3), "bool": (2, 4, 4), "int32": (2, 5, 3), "uint8": (3, 4)}
+    for dtype, shape in shapes.items():
         x = table.real(*shape) if dtype == "float32" else fed(table.integers(*shape, low=0, high=1).values, dtype)
         rows, columns = np.indices(shape[-2:])
         for below, above in ((0, 0), (1, 2), (-1, 0), (0, -1), (-1, -1), (3, 1)):
@@ -225,6 +230,8 @@ def einsums(table: Table) -> None:
     for equation, *shapes in (
         ("abc,cd->abd", (2, 3, 4), (4, 5)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("ab->ba", (2, 3)),
         ("abcd,aecd->acbe", (2, 3, 4, 5), (2, 6, 4, 5)), ("ab,ab->", (2, 3), (2, 3)), ("a,b,c->cab", (2,), (3,), (4,)),
+        ("...a,ab->...b", (2, 3, 4), (4, 5)), ("a...,...->a...", (2, 3, 4), (3, 4)),
+        ("...ij,...jk->...ki", (2, 3), (3, 4)),
     ):  # fmt: skip
         inputs = [table.real(*shape) for shape in shapes]
         expected = np.asarray(np.einsum(equation, *(each.values for each in inputs)), np.float32)
@@ -276,7 +283,7 @@ def finite(table: Table) -> None:
 
 @cases("CUSTOM:FlexTruncateDiv", "CUSTOM:FlexTruncateMod")
 def truncated(table: Table) -> None:
-    for dtype in ("int32", "int64"):
+    for dtype in ("int8", "int16", "int32", "int64"):
         a, b = table.integers(2, 3, 4, low=-50, high=50, dtype=dtype), table.integers(3, 1, low=1, high=7, dtype=dtype)
         b.values[0] *= -1
         quotient = np.trunc(a.values / b.values).astype(dtype)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
@@ -290,15 +289,14 @@ def floor_mod(call: Call) -> None:
 @lowers("ATAN2", signature="F = -> =")
 def atan2(call: Call) -> None:
     """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
-    y, x = call.input(0), call.input(1)
-    shape, slot = y.shape, call.slot()
-    if not call.agree(x.shape, shape) or x.dtype != y.dtype:
-        raise ModelError(f"{call.origin} reads {y} and {x}, which have to be alike")
+    y, x, shape = operands(call)
+    slot = call.slot()
     if y.dtype not in ("float32", "float16"):
         raise GapError(f"it computes angles of {y.dtype}", "use float32")
 
     def step(op: str, *given: Value, dtype: str = y.dtype) -> Value:
-        return call.write(op, given, shape, call.temporary(op.lower(), dtype), real=dtype)
+        result = broadcast([each.shape for each in given], call.arithmetic)
+        return call.write(op, given, result, call.temporary(op.lower(), dtype), real=dtype)
 
     def negative(value: Value) -> Value:
         below = step("Less", value, zero, dtype="bool")

@@ -66,7 +66,7 @@ def reduce(call: Call) -> None:
         numbers = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
-    elif real_dtype(x) == "int16":
+    elif real_dtype(x) in ("int8", "uint8", "int16"):
         found = call.write(
             op, [cast_to(call, x, "int32"), vector], shape, call.temporary("wide", "int32"), **attributes
         )

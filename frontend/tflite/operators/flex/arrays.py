@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,25 @@ from layoutsolve.frontend.tflite.operators.bitwise import shift_clamped
 from layoutsolve.frontend.tflite.operators.flex.elementwise import attributes
 from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.frontend.tflite.operators.shared.common import (
+    cast_to,
     channels_last,
     first_slot,
     from_channels_first,
     ranked,
     static,
+    store,
     to_channels_first,
     windows,
+    write_stored,
 )
 from layoutsolve.ir.graph import Array, Dim, Value, product
 
 _FLOATS = ("float32",)
 _LONGEST = 1 << 16
 """The longest windows, strides and rates."""
+
+_DOTS = "..."
+"""What stands for dimensions without letters in an equation of Einsum."""
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -145,13 +152,13 @@ def _windows(call: Call, x: Value, axis: int, geometry: tuple[int, int, int, int
     return call.reshaped(x, (*before, count, size, *after), "apart")
 
 
-@lowers("CUSTOM:FlexResizeBicubic", signature="F I -> P")
+@lowers("CUSTOM:FlexResizeBicubic", signature="FZ I -> P")
 def resize_bicubic(call: Call) -> None:
     """ResizeBicubic: a product by the weights of rows, and one by those of columns, with the channels last.
 
     Not a Resize: ONNX Runtime moves Transposes through a cubic one, and then refuses it; TensorFlow rounds positions.
     """
-    options, x = attributes(call), _of(call, ranked(call, call.input(0), 4), _FLOATS)
+    options, x = attributes(call), _of(call, ranked(call, call.input(0), 4), (*_FLOATS, *_INTEGERS))
     halves, aligned = bool(options.get("half_pixel_centers")), bool(options.get("align_corners"))
     sizes = call.integers(1, "size")
     if (halves and aligned) or len(sizes) != 2 or min(sizes) < 1:
@@ -161,7 +168,7 @@ def resize_bicubic(call: Call) -> None:
     if min(before) < 1:
         raise ModelError(f"{call.origin} resizes {x}, which has no pixels")
     rows, columns = (_cubic(call, *axis, halves, aligned) for axis in zip(before, sizes, strict=True))
-    lines = call.reshaped(x, (images, before[0], product((before[1], channels))), "lines")
+    lines = call.reshaped(cast_to(call, x, "float32"), (images, before[0], product((before[1], channels))), "lines")
     higher = (images, sizes[0], product((before[1], channels)))
     tall = call.write("MatMul", [call.constant(rows, "rows"), lines], higher, call.temporary("tall"))
     pixels = call.reshaped(tall, (images, sizes[0], before[1], channels), "pixels")
@@ -225,27 +232,32 @@ def determinant(call: Call) -> None:
 
 @lowers("CUSTOM:FlexMatrixBandPart", signature="FZB I I -> =")
 def band(call: Call) -> None:
-    """MatrixBandPart: so many diagonals below and above the main one, all of them where the number is negative."""
-    x = _of(call, call.input(0), ("float32", "int64", "bool"))
+    """MatrixBandPart: so many diagonals below and above the main one, all of them where the number is negative.
+
+    ONNX Runtime has no kernel of the other integers.
+    """
+    x, slot = _of(call, call.input(0), ("float32", "bool", *_INTEGERS)), call.slot()
+    x = x if x.dtype in ("float32", "bool") else cast_to(call, x, "int64")
     (lower,), (upper,) = call.integers(1, "number of diagonals below"), call.integers(2, "number of diagonals above")
     if len(x.shape) < 2:
         raise ModelError(f"{call.origin} takes diagonals of {x}")
     sides = [(limit, at) for limit, at in ((-lower, 1), (upper, 0)) if (limit <= 0 if at else limit >= 0)]
     for place, (limit, at) in enumerate(sides):
-        slot = call.slot() if place == len(sides) - 1 else call.like("half", x)
-        x = call.write("Trilu", [x, call.constant(limit, "diagonal", "int64")], x.shape, slot, upper=at)
-    if not sides:
-        call.write("Identity", [x], x.shape, call.slot())
+        within = slot if place == len(sides) - 1 and slot.dtype == x.dtype else call.like("half", x)
+        x = call.write("Trilu", [x, call.constant(limit, "diagonal", "int64")], x.shape, within, upper=at)
+    if not sides or slot.dtype != x.dtype:
+        store(call, x, slot)
 
 
 @lowers("CUSTOM:FlexEinsum", signature="FZ =* -> =")
 def einsum(call: Call) -> None:
     """Einsum, by the equation that ONNX's has as well."""
-    equation, inputs = str(attributes(call).get("equation", "")).replace(" ", ""), call.inputs()
+    inputs = call.inputs()
+    equation = _lettered(str(attributes(call).get("equation", "")).replace(" ", ""), inputs)
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if not arrow or "." in equation or len(terms) != len(inputs):
-        raise GapError(f"its equation is '{equation}'", "name all dimensions, without dots")
+        raise GapError(f"its equation is '{equation}'", "name all dimensions")
     sizes: dict[str, Dim] = {}
     for term, value in zip(terms, inputs, strict=True):
         _of(call, value, ("float32", "int32", "int64"))
@@ -257,6 +269,22 @@ def einsum(call: Call) -> None:
     if len(set(right)) != len(right) or not set(right) <= set(sizes):
         raise ModelError(f"{call.origin} has the equation '{equation}'")
     call.write("Einsum", inputs, tuple(sizes[letter] for letter in right), call.slot(), equation=equation)
+
+
+def _lettered(equation: str, inputs: Sequence[Value]) -> str:
+    """An equation whose dots are letters; as it is where tensors have other numbers of dimensions in their place."""
+    terms = equation.partition("->")[0].split(",")
+    numbers = [
+        len(value.shape) - len(term) + len(_DOTS) for term, value in zip(terms, inputs, strict=False) if _DOTS in term
+    ]
+    free = [letter for letter in ascii_letters if letter not in equation]
+    if (
+        len(set(numbers)) != 1
+        or not 0 <= numbers[0] <= len(free)
+        or any(term.count(".") > len(_DOTS) for term in terms)
+    ):
+        return equation
+    return equation.replace(_DOTS, "".join(free[: numbers[0]]))
 
 
 @lowers("CUSTOM:FlexRoll", signature="FZB I I -> =")
@@ -306,9 +334,8 @@ def without_nan(call: Call) -> None:
 @lowers("CUSTOM:FlexTruncateDiv", "CUSTOM:FlexTruncateMod", signature="Z = -> =")
 def truncated(call: Call) -> None:
     """TruncateDiv and TruncateMod: quotients of integers rounded towards zero, and what they leave."""
-    a, b = (_of(call, each, ("int32", "int64")) for each in call.inputs())
+    a, b = (_of(call, each, ("int8", "uint8", "int16", "int32", "int64")) for each in call.inputs())
+    a, b = (each if each.dtype == "int64" else cast_to(call, each, "int32") for each in (a, b))
     shape = broadcast([a.shape, b.shape], call.arithmetic)
-    if _name(call) == "TruncateDiv":
-        call.write("Div", [a, b], shape, call.slot())
-    else:
-        call.write("Mod", [a, b], shape, call.slot(), fmod=1)
+    op, more = ("Div", {}) if _name(call) == "TruncateDiv" else ("Mod", {"fmod": 1})
+    write_stored(call, op, [a, b], shape, call.slot(), a.dtype, **more)

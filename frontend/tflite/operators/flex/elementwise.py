@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowering_of, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.operators.shared.common import cast_to, write_stored
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
 from layoutsolve.frontend.tflite.reading.nodedef import Attribute, node_def
 
@@ -93,6 +96,9 @@ BUILTIN: Mapping[str, str] = {
 
 _CONSTANT_OPTIONS: Mapping[str, Mapping[str, Any]] = {"Softmax": {"beta": 1.0}, "LeakyRelu": {"alpha": 0.2}}
 
+IDENTITIES = ("Identity", "PreventGradient", "Snapshot", "StopGradient")
+"""TensorFlow's operators that return their input."""
+
 UNARY: Mapping[str, str] = {
     "Acos": "Acos",
     "Acosh": "Acosh",
@@ -127,6 +133,13 @@ def attributes(call: Call) -> dict[str, Attribute]:
     return known
 
 
+@lowers(*(f"CUSTOM:Flex{name}" for name in IDENTITIES), signature="FZBS -> =")
+def identity(call: Call) -> None:
+    """A Flex operator that returns its input: it stands at each result of a model that is all of Flex operators."""
+    attributes(call)
+    call.write("Identity", [call.input(0)], call.input(0).shape, call.slot(), storage=True)
+
+
 @lowers(*(f"CUSTOM:Flex{name}" for name in BUILTIN))
 def builtin(call: Call) -> None:
     """A Flex operator that is a built-in one."""
@@ -138,6 +151,21 @@ def builtin(call: Call) -> None:
     if options.get("data_format", "NHWC") != "NHWC":
         raise GapError(f"its data format is {options['data_format']!r}", "use NHWC")
     target(call.restated({**_CONSTANT_OPTIONS.get(name, {}), **options}, BUILTIN[name]))
+
+
+@lowers("CUSTOM:FlexTranspose", signature="FZBSC I -> =")
+@lowers("CUSTOM:FlexRelu", signature="FQI -> =")
+@lowers("CUSTOM:FlexSquare", signature="FZ -> =")
+def wider(call: Call) -> None:
+    """A Flex operator that is a built-in one of more types: Relu and Square of integers, Transpose by 64 bits."""
+    x, name = call.input(0), call.operator.name.removeprefix("CUSTOM:Flex")
+    if name == "Transpose" or not np.issubdtype(x.dtype, np.integer):
+        builtin(call)
+        return
+    attributes(call)
+    x = x if x.dtype in ("int32", "int64") else cast_to(call, x, "int32")
+    op, other = ("Mul", x) if name == "Square" else ("Max", call.constant(0, "zero", x.dtype))
+    write_stored(call, op, [x, other], x.shape, call.slot(), x.dtype)
 
 
 @lowers(*(f"CUSTOM:Flex{name}" for name in UNARY if name.startswith("Is")), signature="F -> B")
