@@ -78,9 +78,11 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "LEAKY_RELU": ("int8", "uint8", "int16"),
     "PRELU": ("int8", "uint8", "int16"),
     "REDUCE_PROD": ("int8", "int16"),
+    "RESIZE_BILINEAR": ("int8", "int16"),
 }
 """The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor, a GELU in
-float16 after each operation, and a LEAKY_RELU or PRELU to a whole number before it is divided by a power of two.
+float16 after each operation, a LEAKY_RELU or PRELU to a whole number before it is divided by a power of two, and a
+RESIZE_BILINEAR the distance of positions.
 """
 
 

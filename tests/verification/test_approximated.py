@@ -105,3 +105,28 @@ def test_leaky(operator: str, dtype: str, seed: int) -> None:
     assert found.verdict == "pass", found
     wrong = broken(right, "rounded down", seed)
     assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+
+
+def resized(dtype: str, seed: int) -> bytes:
+    """A bilinear resize of any sizes, up to several dozen pixels."""
+    random = np.random.default_rng(seed)
+    before, after = random.integers(2, 33, 2), random.integers(2, 65, 2)
+    halves = bool(random.integers(2))
+    quant = Quant([float(random.uniform(0.005, 0.05))], [int(random.integers(-20, 21)) if dtype == "int8" else 0])
+    build = Builder()
+    x = build.input("x", (1, *map(int, before), 2), dtype, quant=quant)
+    y = build.tensor("y", (1, *map(int, after), 2), dtype, quant=quant)
+    options = {"alignCorners": not halves and bool(random.integers(2)), "halfPixelCenters": halves}
+    build.operator("RESIZE_BILINEAR", [x, build.constant("size", after.astype(np.int32))], [y], options)
+    return build.finish(y)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_resized(dtype: str, seed: int) -> None:
+    """LiteRT rounds the distance of positions, which makes more the farther they are from the first."""
+    source = resized(dtype, seed)
+    right = layoutsolve.convert(source)
+    assert layoutsolve.verify(source, right).verdict == "pass"
+    wrong = broken(right, "another resize mode", seed)
+    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
