@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from layoutsolve.frontend.tflite.exact import elementwise, pooling, products, resize, softmax, tables  # noqa: F401  (register)
+from layoutsolve.frontend.tflite.exact import (  # noqa: F401  (register)
+    elementwise,
+    pooling,
+    products,
+    recurrent,
+    resize,
+    softmax,
+    tables,
+)
 from layoutsolve.frontend.tflite.exact.builder import REMEDY
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.frontend.tflite.lowering.builder import Call

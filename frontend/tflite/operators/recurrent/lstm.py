@@ -6,6 +6,7 @@ step by step (:mod:`~layoutsolve.frontend.tflite.operators.recurrent.lstm_steps`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,12 +75,24 @@ _SEQUENCE = (
 """An LSTM with its states, and with normalisation."""
 
 
+Written = Callable[[Walk, Value, Cell, tuple[Value, Value], Slot], tuple[Value, tuple[Value, ...]]]
+"""How a cell is written over all steps: from what they read, and the states before the first one, to what they give,
+and the states after the last one.
+"""
+
+
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", signature=_SEQUENCE)
 def unidirectional(call: Call) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    x = ranked(call, call.input(0), 3)
-    walk = Walk.over(call, x, time_major=bool(call.option("time_major")))
-    _direction(walk, x, None, Places(1, 18, norms=20), call.slot())
+    sequence(call, _written)
+
+
+def sequence(call: Call, written: Written) -> None:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM, or the full kernel of LSTM: one direction, with its states and normalisation."""
+    alone = call.operator.name == "LSTM"
+    x = ranked(call, call.input(0), 2 if alone else 3)
+    walk = Walk.over(call, x, time_major=not alone and bool(call.option("time_major")))
+    _direction(walk, x, None, Places(1, 18, norms=20), call.slot(), written)
 
 
 @lowers("BIDIRECTIONAL_SEQUENCE_LSTM", signature=f"{_GATES} =2~ =2x3 =2~ =2x3 =2~x3 P~ Px3 =2~ P~ Px4 P~ =2~x8 -> P P?")
@@ -99,14 +112,28 @@ def bidirectional(call: Call) -> None:
 @lowers("LSTM", signature=(*_SEQUENCE, "Px5 -> Px4", "U U U W H -> U H U H"))
 def lstm(call: Call) -> None:
     """LSTM: one step, by the full kernel or by the basic one."""
-    x = ranked(call, call.input(0), 2)
-    if call.option("kernel_type") == _BASIC:
-        _basic(call, x)
+    if is_basic(call):
+        _basic(call, ranked(call, call.input(0), 2))
     else:
-        _direction(Walk.over(call, x), x, None, Places(1, 18, norms=20), call.slot())
+        sequence(call, _written)
 
 
-def _direction(walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot: Slot) -> Value:
+def is_basic(call: Call) -> bool:
+    """Whether LSTM asks for the kernel with five inputs and four outputs."""
+    return call.option("kernel_type") == _BASIC
+
+
+def _written(
+    walk: Walk, x: Value, cell: Cell, states: tuple[Value, Value], slot: Slot
+) -> tuple[Value, tuple[Value, ...]]:
+    if fits(cell):
+        return whole(walk, x, cell, states, slot)
+    return (mostly_whole if stays_mostly(walk, cell) else unrolled)(walk, x, cell, states, slot)
+
+
+def _direction(
+    walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot: Slot, written: Written = _written
+) -> Value:
     """One direction of an operator."""
     call = walk.call
     cell = _cell(call, x, aux, places)
@@ -115,12 +142,7 @@ def _direction(walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot
     outputs = cell.units if cell.projection is None else len(cell.projection.data)
     states = (walk.state(places.state, outputs), walk.state(places.state + 1, cell.units))
     _check_states(call, cell, states)
-    if fits(cell):
-        result, after = whole(walk, x, cell, states, slot)
-    elif stays_mostly(walk, cell):
-        result, after = mostly_whole(walk, x, cell, states, slot)
-    else:
-        result, after = unrolled(walk, x, cell, states, slot)
+    result, after = written(walk, x, cell, states, slot)
     for offset, state in enumerate(after):
         walk.leave(places.state + offset, state)
     return result

@@ -169,7 +169,8 @@ class Walk:
         if count == 1:
             return [x]
         size = self.batch if len(x.shape) == 2 else 1
-        slots = [((size, *x.shape[1:]), self.call.temporary("step")) for _ in range(count)]
+        dtype = x.dtype if x.quant is None else "float32"
+        slots = [((size, *x.shape[1:]), self.call.temporary("step", dtype)) for _ in range(count)]
         sizes = self.call.vector([size] * count, "split")
         return self.call.write_many("Split", [x, sizes], slots, axis=0)
 
