@@ -208,7 +208,10 @@ def of_vectors(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A product with a vector where a Transpose may be moved down to the other operand: the kernel of the two takes
     rows for columns.
     """
-    left, right = (scope.rank(name) == 1 for name in node.input)
+    vectors = [scope.rank(name) == 1 for name in node.input]
+    if len(vectors) != 2:  # it is checked, and refused, when all is written
+        return ()
+    left, right = vectors
     return [node] if left != right and _is_reached(scope, node.input[int(left)]) else ()
 
 
