@@ -8,8 +8,20 @@ from layoutsolve.verification.runtimes import RefusedError
 from tests import older
 
 REFUSALS = [
-    "LiteRT refuses this model: RuntimeError: Type 11 is currently not supported by Slice",
-    "LiteRT aborted on this model or took more than 60 s",
+    *(
+        f"LiteRT refuses this model: RuntimeError: {what}Node number 0 ({operator}) failed to {when}."
+        for what, operator, when in (
+            ("Type 11 is currently not supported by Slice.", "SLICE", "invoke"),
+            ("Does not support type other than bool|float|int, got 17", "SELECT_V2", "invoke"),
+            ("tflite/kernels/add.cc:431 Type FLOAT16 is unsupported by op Add.", "ADD", "invoke"),
+            (
+                "tflite/kernels/fully_connected.cc:221 input->type != kTfLiteFloat32 (INT16 != FLOAT32)",
+                "FULLY_CONNECTED",
+                "prepare",
+            ),
+            ("SizeOfDimension(indices, 0) != NumElements(values) (2 != 1)", "SPARSE_TO_DENSE", "prepare"),
+        )
+    ),
     *(
         f"ONNX Runtime refuses the model: NOT_IMPLEMENTED : Could not find an implementation for {name}(16) node"
         for name in older.KERNELS
@@ -17,6 +29,9 @@ REFUSALS = [
     "ONNX Runtime refuses the model: FAIL : Node (If) Op (If) Cannot parse data from external tensors",
 ]
 OWN = [
+    "LiteRT aborted on this model or took more than 60 s",
+    "LiteRT refuses this model: RuntimeError: Type INT8 is not supported by Slice.Node number 0 (SLICE) failed",
+    "LiteRT refuses this model: RuntimeError: Type 11 is not supported by Conv.Node number 0 (CONV_2D) failed",
     "ONNX Runtime refuses the model: NOT_IMPLEMENTED : Could not find an implementation for Conv(11) node",
     "ONNX Runtime refuses the model: INVALID_GRAPH",
 ]
