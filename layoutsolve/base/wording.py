@@ -106,6 +106,12 @@ def kept_as_is(operators: Mapping[str, int]) -> str:
     return f" with {names} kept as {'they are' if several else 'it is'}" if shown else ""
 
 
+def minimal(transposes: object, objective: object, kept: Mapping[str, int]) -> str:
+    """The claim on the Transposes of a model whose layouts are optimal: other objectives may leave fewer."""
+    under = f" under {objective}" if transposes and objective != "min-transpose" else ""
+    return f"proven minimal{under}{kept_as_is(kept)}"
+
+
 def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
     """The rows of a table, a line each, with columns side by side: those at some places are set to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

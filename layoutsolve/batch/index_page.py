@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from layoutsolve.base.wording import kept_as_is
+from layoutsolve.base.wording import minimal
 from layoutsolve.reporting.markup import Markup, asset, element, page
 from layoutsolve.reporting.sections import asked, figures, head, measured, sized
 from layoutsolve.version import VERSION
@@ -63,7 +63,7 @@ def _cells(done: Done, folder: str) -> Iterator[Markup]:
         yield element("td", done.reason, colspan=len(HEADS) - 2)
         return
     proven = report["status"] == "optimal"
-    least = f"proven minimal{kept_as_is(report['kept_operators'])}"
+    least = minimal(report["transposes"], report["objective"], report["kept_operators"])
     yield element("td", least if proven else "not proven", class_="good" if proven else "bad")
     names = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
     for name in names:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
-from layoutsolve.base.wording import counted, kept_as_is, listed, printable, sizes
+from layoutsolve.base.wording import counted, listed, minimal, printable, sizes
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.proto.weight_selection import selects
 
@@ -144,10 +144,10 @@ def _proof(conversion: Conversion, written: int) -> str:
     chosen = conversion.price.transposes
     if conversion.assignment.status != "optimal" or written < chosen:  # a source where others would take less time
         return ""
-    kept = kept_as_is(conversion.assignment.kept)
+    claim = minimal(chosen, conversion.assignment.objective, conversion.assignment.kept)
     if written == chosen:
-        return f"proven minimal{kept}"
-    return f"{chosen} proven minimal{kept}, {written - chosen} in parts that are kept as in the source"
+        return claim
+    return f"{chosen} {claim}, {written - chosen} in parts that are kept as in the source"
 
 
 def _ports(conversion: Conversion) -> list[str]:

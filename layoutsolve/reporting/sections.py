@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import first_name, kept_as_is, level_name
+from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
@@ -90,7 +90,7 @@ PLANNED = "by a plan, not proven again"
 def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Markup:
     """What it comes to."""
     report: Mapping[str, Any] = conversion.report
-    least = f"proven minimal{kept_as_is(conversion.assignment.kept)}"
+    least = minimal(conversion.price.transposes, report["objective"], conversion.assignment.kept)
     proof = {"optimal": least, "planned": PLANNED}.get(conversion.assignment.status, "not proven")
     source = conversion.graph.figures
     before = f" from {source.operators}" if conversion.graph.imports else ""
