@@ -319,7 +319,7 @@ def _run_both(
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
         states = following_of({each.key: each.value for each in conversion.model.metadata_props})
         outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
-        original = bytes(source.data) if source.path is None else Path(source.path)
+        original = bytes(source.data) if source.path is None or source.part else Path(source.path)
         known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
         if inside:
             known["inside"] = conversion.assignment.graph.values, stored(conversion.assignment)

@@ -21,7 +21,7 @@ from layoutsolve.cli.options import (
 from layoutsolve.errors import OptionError
 from layoutsolve.io.patterns import STANDARD_INPUT, is_many
 
-CHECKING = ("json", "debug")
+CHECKING = ("json", "debug", "from", "to", "lowering")
 """The options that may go with a check, beside those that name files."""
 
 PLANNED = (*CHECKING, "verify", "verify_samples", "verify_tensors", "profile", "dry_run")
@@ -250,7 +250,8 @@ def said(options: argparse.Namespace) -> dict[str, object]:
         "resume",
         "quiet",
     )
-    return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
+    given = {key: value for key, value in vars(options).items() if key not in named}
+    return {key.removeprefix("cut_"): value for key, value in given.items() if value != parser.get_default(key)}
 
 
 def _parser() -> Parser:

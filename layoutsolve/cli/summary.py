@@ -113,8 +113,8 @@ def as_text(done: Done) -> str:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
     selected = selects(conversion.model)
     if selected:
-        layers, theirs = ("layer saturates", "its") if selected == 1 else ("layers saturate", "their")
-        lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects {theirs} weights when it is loaded")
+        what = f"{counted(selected, 'int8 layer')} would saturate on x86 without VNNI"
+        lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
     lines += [f"  {line}" for line in _ports(conversion)]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")

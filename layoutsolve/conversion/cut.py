@@ -13,7 +13,9 @@ from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Model, parse
 from layoutsolve.frontend.onnx.listing import inferred
 from layoutsolve.frontend.onnx.reading import Source as OnnxSource
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.io.source import Content, Source, load
+from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from layoutsolve.proto.scopes import captures
@@ -42,7 +44,7 @@ def cut_content(content: Content, start: Sequence[str], end: Sequence[str]) -> C
     """The same for a file that was read: what is cut has its name and its folder."""
     model = parse(content.data, content.folder, content.called)
     data = _of_tflite(content, model, start, end) if isinstance(model, Model) else _of_onnx(model, start, end)
-    return replace(content, data=memoryview(data), own=None)
+    return replace(content, data=memoryview(data), own=None, part=True)
 
 
 class _Needed:
@@ -80,7 +82,7 @@ def _check(names: Sequence[str], known: Collection[str], option: str) -> None:
         if name in names[:number]:
             raise OptionError(f"{option} {brief(name)}: it is given twice")
         if name not in known:
-            hint = nearest(name, known) or "; --print graph lists them"
+            hint = nearest(name, known) or "; --print graph lists them (with --custom passthrough, if need be)"
             raise OptionError(f"{option} {brief(name)}: the model has no such tensor{hint}")
 
 
@@ -150,12 +152,15 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     require("ai_edge_litert")
     data, main = bytes(content.data), parsed.subgraphs[0]
     numbers: dict[str, int] = {}
-    for number, tensor in enumerate(main.tensors):
-        if tensor.data is None:
-            numbers.setdefault(tensor.name, number)
+    shown = Lowering(Draft(parsed, lambda lowering: None, budget=Budget())).tensor_names  # as messages call them
+    for called in ([tensor.name for tensor in main.tensors], shown):
+        for number, name in enumerate(called):
+            if main.tensors[number].data is None:
+                numbers.setdefault(name, number)
     _check(start, numbers, "--from")
     _check(end, numbers, "--to")
-    first = {number: name for name, number in numbers.items()}  # of several of one name that one is meant
+    asked = {numbers[name]: name for name in (*start, *end)}
+    first = {number: name for name, number in reversed(numbers.items())} | asked  # a name that is asked for stays
     names = [first.get(number, f"#{number}") for number in range(len(main.tensors))]
     reads = [[names[each] for each in operator.inputs if each >= 0] for operator in main.operators]
     gives = [[names[each] for each in operator.outputs if each >= 0] for operator in main.operators]

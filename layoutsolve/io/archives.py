@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from layoutsolve.base.digest import Buffer
-from layoutsolve.base.wording import counted, listed, nearest, printable
+from layoutsolve.base.wording import counted, nearest, printable
 from layoutsolve.errors import ModelError
 
 _ZIP, _GZIP, _LITERTLM = b"PK\x03\x04", b"\x1f\x8b", b"LITERTLM"
@@ -71,11 +71,11 @@ def chosen(found: dict[str, Buffer], member: str, path: str) -> tuple[str, Buffe
         return next(iter(found.items()))
     if member in found:
         return member, found[member]
-    names = [f"{printable(name)} ({counted(len(memoryview(data)), 'byte')})" for name, data in found.items()]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    models = f"{listed(names[:_SHOWN])}{more}"
+    names = [f"'{printable(name)}' ({counted(len(memoryview(data)), 'byte')})" for name, data in found.items()]
+    models = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     if member:
         raise ModelError(f"'{shown}' has no '{printable(member)}'{nearest(member, found)}: it has {models}")
+    shown = shown.rstrip("/")
     one = f"{shown}/{printable(next(iter(found)))}"
     raise ModelError(f"'{shown}' has {len(found)} models: {models}; name one, as in '{one}', or all, as '{shown}/*'")
 

@@ -132,7 +132,8 @@ def joined(parts: Iterable[Part]) -> list[Part]:
 @dataclass(frozen=True, eq=False)
 class Content:
     """A file that was read: its bytes, the name of the model in it, the absolute path, None for bytes in memory, and
-    how it is mapped, None where it is not. What was read from an ``archive`` has its path instead.
+    how it is mapped, None where it is not. What was read from an ``archive`` has its path instead. A
+    ``part`` is what was cut out of the file.
     """
 
     data: Buffer
@@ -140,6 +141,7 @@ class Content:
     path: str | None = None
     own: Mapped | None = None
     archive: str | None = None
+    part: bool = False
 
     @property
     def file(self) -> str | None:

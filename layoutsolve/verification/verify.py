@@ -314,7 +314,9 @@ class _Bench:
         names = [name for name, _, _ in self.runtime.inputs[: len(self.ports.inputs)]]
         states = bool(self.runtime.following)
         if self.data:
-            found = given_samples(self.data, names, self.ports.inputs)
+            moved = map(self.input_permutations.get, names)
+            ports = [*map(_as_converted, self.ports.inputs, self.runtime.inputs, moved)]
+            found = given_samples(self.data, names, ports)
             return [found] if states else [[each] for each in found]
         if not self.ports.inputs and not states:
             samples = 1
@@ -392,6 +394,16 @@ def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
     if converted[0] < original[0] or converted[1] < original[1]:
         counts = "the ONNX model has {} inputs and {} outputs, its source {} and {}".format(*converted, *original)
         raise VerifyError(f"{counts}: verify a model against the file that it was converted from")
+
+
+def _as_converted(port: Port, own: tuple[str, str, Sequence[int | str]], moved: Sequence[int] | None) -> Port:
+    """An input with the sizes that the ONNX model was given, which may be others than its source states."""
+    stored = own[2]
+    if len(stored) != len(port.signature):
+        return port
+    places = range(len(stored)) if moved is None else moved
+    sizes = {axis: size if isinstance(size, int) else -1 for axis, size in zip(places, stored, strict=True)}
+    return replace(port, signature=tuple(sizes[axis] for axis in range(len(stored))))
 
 
 def _shape(

@@ -43,6 +43,9 @@ KNOWN = SHIPPED + SYSTEMS
 ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
 """Other names of targets that come with the package."""
 
+UNMEASURED = ("coreml", "cuda", "directml", "mnn", "nnapi", "opencv", "qnn", "rocm", "tensorrt", "webgpu", "webnn")
+"""Runtimes that somebody may ask for by name, and that have no target."""
+
 FOLDER = Path(__file__).with_name("files")
 """Where those are that come with the package."""
 
@@ -77,6 +80,8 @@ def target_of(said: str) -> Target:
     if os.path.basename(said) == said and not said.endswith(_ENDINGS):  # noqa: PTH119
         hint = nearest(said, KNOWN)
         known = ", ".join(KNOWN)
+        if said.casefold() in UNMEASURED:
+            raise OptionError(f"there is no target for '{printable(said)}', which was not measured: use 'portable'")
         raise OptionError(f"unknown target '{printable(said)}': use one of {known}, or a FILE.toml or .json{hint}")
     return read_target(said)
 

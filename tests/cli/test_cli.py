@@ -161,7 +161,7 @@ def test_the_summary_tells_of_weights_that_are_selected() -> None:
         for target in ("ort-cpu", "portable"):
             conversion = layoutsolve.convert(model, target=target)
             told[net, target] = as_text(Done("a.onnx", conversion, None, None, None, None, 0.5))
-    line = "  1 layer saturates on x86 without VNNI: the model selects its weights when it is loaded"
+    line = "  1 int8 layer would saturate on x86 without VNNI: ONNX Runtime selects uint8 weights there on loading"
     assert {key for key, text in told.items() if line in text.splitlines()} == {(large, "ort-cpu")}
 
 

@@ -142,3 +142,32 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([str(tmp_path), "--to", "first"]) == 2
     assert "argument --to: it is about a single model: give one" in capsys.readouterr().err
     assert not (tmp_path / "other.onnx").exists()
+
+
+def test_names_as_messages_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tensors without a name, and such of one name, are found by what errors and listings call them."""
+    build = Builder()
+    x = build.input("x", (2, 3))
+    nameless, first, second, y = (build.tensor(name, (2, 3)) for name in ("", "same", "same", "y"))
+    for op, read, made in (("ABS", x, nameless), ("NEG", nameless, first), ("TANH", first, second), ("EXP", second, y)):
+        build.operator(op, [read], [made])
+    source = build.finish(y)
+    graph = layoutsolve.convert(source).text("graph")
+    shown = [name for name in ("tensor_1", "same", "same_1") if f"{name}:" in graph]
+    assert len(shown) == 3
+    for end, count in zip(shown, (1, 2, 3), strict=True):
+        assert len(parse(layoutsolve.cut(source, end=[end])).subgraphs[0].operators) == count
+
+
+@pytest.mark.parametrize("option", ["--from", "--to"])
+def test_what_is_done_with_a_part(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is compared with the part, and its certificate is checked against the part."""
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {
+        a = Transpose<perm = [0, 2, 3, 1]>(x) b = Softmax(a) c = Transpose<perm = [0, 3, 1, 2]>(b) y = Neg(c) }"""
+    path, written, proof = tmp_path / "a.onnx", str(tmp_path / "b.onnx"), str(tmp_path / "proof.json")
+    onnx.save(onnx.parser.parse_model(text), path)
+    call = [str(path), option, "b", "-o", written]
+    assert main([*call, "--verify", "--verify-tensors", "--certify", proof]) == 0
+    assert f"{option.removeprefix('--')} b" not in capsys.readouterr().err
+    assert main([*call, "--check", proof]) == 0
+    assert main([str(path), "-o", written, "--check", proof]) == 2

@@ -110,6 +110,7 @@ def test_one_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([str(path)]) == 2
     told = capsys.readouterr().err
     assert "hand.task' has 2 models" in told and "deep.task/b" in told and "hand.task/*'" in told
+    assert "'hand.tflite' (" in told and main([f"{path}/"]) == 2 and "task//" not in capsys.readouterr().err
     assert main([f"{path}/hnd.tflite"]) == 2 and "did you mean 'hand.tflite'" in capsys.readouterr().err
     assert main([f"{path}/hand.tflite"]) == 0 and main([f"{path}/deep.task/b"]) == 0
     assert {each.name for each in tmp_path.glob("*.onnx")} == {"hand.hand.onnx", "hand.deep.task.b.onnx"}

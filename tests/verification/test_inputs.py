@@ -16,6 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 import layoutsolve
 from layoutsolve.cli.command_line import main
 from layoutsolve.errors import VerifyError
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification import verify as verification
 from layoutsolve.verification.flatbuffer_repacking import packed
@@ -23,6 +24,7 @@ from layoutsolve.verification.runtimes import following_of
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from tests.builder import Builder, Quant
 from tests.conformance.test_states import CASES
+from tests.networks import Network
 from tests.random_models import network
 from tests.truth import litert
 
@@ -256,3 +258,20 @@ def test_numbers_beyond_a_type_are_infinite() -> None:
     source = builder.finish(y)
     found = layoutsolve.verify(source, layoutsolve.convert(source), data={"x": np.array([1e300, -1.0])})
     assert found.passed
+
+
+@pytest.mark.parametrize("size", [4, -1])
+@pytest.mark.parametrize("moved", [False, True])
+def test_data_of_another_size_than_the_source_states(size: int, moved: bool) -> None:
+    """A batch that the conversion was given is what the data have to fit."""
+    net = Network()
+    source = net.model(net.conv(net.input(1, 6, 6, 2), 4, 3)).source
+    name = parse(source).subgraphs[0].tensors[parse(source).subgraphs[0].inputs[0]].name
+    inputs = "nchw" if moved else "keep"
+    conversion = layoutsolve.convert(source, shapes={name: (size, 6, 6, 2)}, inputs=inputs)
+    data = np.random.default_rng(0).normal(size=(4, 6, 6, 2)).astype(np.float32)
+    found = layoutsolve.verify(source, conversion, data={name: data})
+    assert found.passed and found.samples == 1
+    if size > 0:
+        with pytest.raises(VerifyError, match="where the source has"):
+            layoutsolve.verify(source, conversion, data={name: data[:3]})

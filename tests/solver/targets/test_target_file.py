@@ -241,3 +241,11 @@ def test_views_are_never_refused(field: str, operator: str) -> None:
 
 def test_a_name_is_no_domain() -> None:
     assert refused({"name": "com.microsoft", "extends": DEFAULT_TARGET}).startswith("name: ")
+
+
+def test_runtimes_without_a_target() -> None:
+    for name in ("TensorRT", "cuda", "webgpu"):
+        with pytest.raises(
+            OptionError, match=f"there is no target for '{name}', which was not measured: use 'portable'"
+        ):
+            target_of(name)
