@@ -163,7 +163,8 @@ def test_names_as_messages_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_what_is_done_with_a_part(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is compared with the part, and its certificate is checked against the part."""
     text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {
-        a = Transpose<perm = [0, 2, 3, 1]>(x) b = Softmax(a) c = Transpose<perm = [0, 3, 1, 2]>(b) y = Neg(c) }"""
+        a = Transpose<perm = [0, 2, 3, 1]>(x) r = Relu(a) s = Transpose<perm = [0, 3, 1, 2]>(r) b = Softmax(s)
+        c = Transpose<perm = [0, 2, 3, 1]>(b) d = Relu(c) e = Transpose<perm = [0, 3, 1, 2]>(d) y = Neg(e) }"""
     path, written, proof = tmp_path / "a.onnx", str(tmp_path / "b.onnx"), str(tmp_path / "proof.json")
     onnx.save(onnx.parser.parse_model(text), path)
     call = [str(path), option, "b", "-o", written]
