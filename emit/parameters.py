@@ -18,7 +18,7 @@ def parameters_of(
     scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
     inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
     if dtype != "int32" and (not quant.block or quant.zero_point.any()):
-        zero = np.asarray(quant.zero_point).reshape(scale.shape)
+        zero = writer.alike(np.asarray(quant.zero_point).reshape(scale.shape))
         inputs.append(writer.shared(dtype, zero, lambda: writer.taken.derived(name, "zero_point")))
     attributes = {} if quant.axis is None else {"axis": quant.axis}
     return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)

@@ -21,13 +21,12 @@ from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.ir.graph import Array, Node, Quant, Value
 from layoutsolve.ir.saturation import of_integers, places_of
-from layoutsolve.proto.messages import GraphProto, attribute
+from layoutsolve.proto.messages import GraphProto, TensorProto, TypeProto, ValueInfoProto, attribute
 from layoutsolve.proto.weight_selection import NAME
 
 _TELLS = (
-    "Selects the weights of int8 products while the model is loaded: int8 where this processor adds products "
-    "exactly (VNNI, ARM, WebAssembly), uint8 where sums of uint8 by int8 saturate in 16 bits (other x86). "
-    "Both are the same numbers."
+    "While the model is loaded: int8 weights where this processor adds uint8 by int8 exactly (VNNI, ARM, WebAssembly), "
+    "else the same as uint8, as such sums saturate (other x86)."
 )
 _SIGN, _TERMS = 128, 4
 _RUN = 16
@@ -60,9 +59,9 @@ def write_both(
     assert places is not None and weights.data is not None
     _, place, at = places
     given = {"int8": [*inputs], "uint8": [*inputs, *[""] * (at + 1 - len(inputs))]}
-    higher = writer.selection.alike(_higher(zero))
+    higher = writer.alike(_higher(zero))
     given["uint8"][place] = _bare(writer, inputs[place], weights.data.shape)
-    given["uint8"][at] = writer.shared("uint8", higher, partial(writer.taken.unique, "weights/zero"))
+    given["uint8"][at] = writer.shared("uint8", higher, partial(writer.taken.unique, "w/zero_point"))
     branches = {}
     for dtype, names in given.items():
         branch, result = GraphProto(name=dtype), writer.taken.unique(f"{writer.name(made.name)}/{dtype}")
@@ -82,13 +81,13 @@ def write(writer: Writer) -> None:
     others, writer.body.nodes = writer.body.nodes, []
     _probe(writer)
     signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
-    for number, name in enumerate(chosen):
+    for name in chosen:
         value = writer.graph.values[name]
         assert value.quant is not None and value.data is not None
-        stored = writer.stored(name)
-        moved = Quant(value.quant.scale, selection.alike(_higher(value.quant.zero_point)), value.quant.axis)
-        _dequantize(writer, signed, number, stored, value, value.quant)
-        _dequantize(writer, unsigned, number, _bare(writer, stored, value.data.shape), value, moved)
+        stored, zero = writer.stored(name), value.quant.zero_point
+        bare = _bare(writer, stored, value.data.shape)
+        for branch, weights, at in ((signed, stored, zero), (unsigned, bare, _higher(zero))):
+            _dequantize(writer, branch, bare, weights, replace(value.quant, zero_point=at))
     for stored, (bare, shape) in selection.bare.items():
         _compute(writer, stored, bare, shape)
     if chosen:
@@ -99,7 +98,8 @@ def write(writer: Writer) -> None:
 def _select(writer: Writer, signed: GraphProto, unsigned: GraphProto, outputs: Sequence[str]) -> None:
     branches = {"then_branch": attribute("then_branch", signed), "else_branch": attribute("else_branch", unsigned)}
     writer.node("If", [_exact(writer)], outputs, branches, name=NAME)
-    writer.body.nodes[-1].doc_string = _TELLS
+    if writer.body.nodes[-1].name == NAME:  # once, as a layer alone may be smaller than what is said
+        writer.body.nodes[-1].doc_string = _TELLS
 
 
 @contextmanager
@@ -112,13 +112,15 @@ def _within(writer: Writer, graph: GraphProto) -> Iterator[None]:
     body.nodes = around
 
 
-def _dequantize(writer: Writer, graph: GraphProto, number: int, stored: str, value: Value, quant: Quant) -> None:
-    """Add to a branch, which is called as a type, what gives the real numbers of weights that are stored as it."""
-    parameters, attributes = parameters_of(writer, stored, quant, graph.name)
-    result = writer.taken.unique(f"weights/{number}/{graph.name}/real")
+def _dequantize(writer: Writer, graph: GraphProto, near: str, stored: str, quant: Quant) -> None:
+    """Add to a branch, which is called as a type, what gives the real numbers of weights that are stored as it. Names
+    are derived from ``near``: those of layers are longer than all else that is written of small ones.
+    """
+    parameters, attributes = parameters_of(writer, near, quant, graph.name)
+    result = writer.taken.derived(near, graph.name)
     with _within(writer, graph):
-        writer.node("DequantizeLinear", [stored, *parameters], [result], attributes)
-    graph.output.append(writer.info(replace(value, dtype="float32"), result))
+        writer.node("DequantizeLinear", [stored, *parameters], [result], attributes, name=graph.name)
+    graph.output.append(ValueInfoProto(name=result, type=TypeProto(tensor_type={"elem_type": TensorProto.FLOAT})))
 
 
 def _exact(writer: Writer) -> str:
@@ -134,24 +136,24 @@ def _probe(writer: Writer) -> None:
     x, weights = np.full(_TERMS, 255, np.uint8), np.full(_TERMS, 127, np.int8)
     given = [writer.initializer(names["x"], "uint8", x), writer.initializer(names["weights"], "int8", weights)]
     right = writer.initializer(names["right"], "int32", np.array(_TERMS * 255 * 127, np.int32))
-    writer.node("MatMulInteger", given, [names["sum"]], name=f"{NAME}/probe")
-    writer.node("Equal", [names["sum"], right], [_exact(writer)], name=f"{NAME}/probe")
+    writer.node("MatMulInteger", given, [names["sum"]], name="probe")
+    writer.node("Equal", [names["sum"], right], [_exact(writer)], name="probe")
 
 
 def _bare(writer: Writer, stored: str, shape: tuple[int, ...]) -> str:
     """The name of weights without a sign, which are computed from those with one."""
     known = writer.selection.bare
     if stored not in known:
-        known[stored] = writer.taken.unique(f"weights/{len(known)}/uint8"), shape
+        known[stored] = writer.taken.unique(f"w{len(known)}"), shape
     return known[stored][0]
 
 
 def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> None:
-    sign = writer.selection.alike(np.full(_last(shape), _SIGN, np.uint8))
+    sign = writer.alike(np.full(_last(shape), _SIGN, np.uint8))
     flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
     bits = writer.taken.derived(bare, "bits")
-    writer.node("Cast", [stored], [bits], {"to": "uint8"}, name=f"{NAME}/bits")
-    writer.node("BitwiseXor", [bits, flip], [bare], name=f"{NAME}/bits")
+    writer.node("Cast", [stored], [bits], {"to": "uint8"}, name="weights")
+    writer.node("BitwiseXor", [bits, flip], [bare], name="weights")
 
 
 def _higher(zero: Array) -> Array:

@@ -69,11 +69,6 @@ class Selection:
         self.real = dict.fromkeys(weights, "")
         self.bare: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.exact = ""
-        self._known: dict[tuple[object, ...], Array] = {}
-
-    def alike(self, data: Array) -> Array:
-        """The first array that is equal, so that it is written once."""
-        return self._known.setdefault((data.dtype.str, data.shape, data.tobytes()), data)
 
 
 class Writer:
@@ -110,6 +105,7 @@ class Writer:
         self.selects = select
         self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if select else [])
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
+        self._known: dict[tuple[object, ...], Array] = {}
         self._equal: dict[tuple[object, ...], str] = {}
 
     @property
@@ -145,7 +141,9 @@ class Writer:
         """
         name = self.taken.unique(name) if name else self._node_name(op, outputs)
         self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
-        proto = NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
+        proto = NodeProto(op_type=op, name=name, input=inputs, output=outputs)
+        if domain:
+            proto.domain = domain
         for key, value in sorted((attributes or {}).items()):
             try:
                 given = isinstance(value, AttributeProto)
@@ -194,6 +192,10 @@ class Writer:
         if key not in self._shared:
             self._shared[key] = self._written(dtype, data, halved, spread)(name(), dtype, data), data
         return self._shared[key][0]
+
+    def alike(self, data: Array) -> Array:
+        """The first array that is equal, so that it is written once."""
+        return self._known.setdefault((data.dtype.str, data.shape, data.tobytes()), data)
 
     def _written(self, dtype: str, data: Array, halved: bool, spread: bool) -> Callable[[str, str, Array], str]:
         """What writes a constant."""

@@ -3,10 +3,11 @@
 Of each model: milliseconds in ONNX Runtime as converted by default, then the time by that of LiteRT with XNNPACK and
 with plain kernels, of other targets, and of other converters' files, which ``--with NAME=FOLDER`` names: a file there
 has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs all files as well, and its times are by
-those on what is converted for its own target. The means are the other way round: below 1 ours is faster.
+those on what is converted for its own target. The means are the other way round: below 1 ours is faster. One of them is
+by whichever of the targets is the best for a model, and names models that take longer beyond what rounds disagree on.
 
     python -m experiments.measure.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS]
-        [--openvino [TARGET]] [--plot FILE.svg]
+        [--openvino [TARGET]] [--seconds N] [--plot FILE.svg]
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import layoutsolve
 from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
@@ -23,6 +25,7 @@ from experiments.make.plot import bars
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
+from layoutsolve.measurement.timing import MOST
 from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
 
 LEAST = 0.1
@@ -45,7 +48,12 @@ class Speed:
 
 
 def measure(
-    model: CorpusModel, targets: Sequence[str], others: Mapping[str, Path], threads: int, openvino: str = ""
+    model: CorpusModel,
+    targets: Sequence[str],
+    others: Mapping[str, Path],
+    threads: int,
+    openvino: str = "",
+    most: float = MOST,
 ) -> Speed:
     """Convert a model and time all its files; others' files and the source are left out where they do not run.
 
@@ -55,7 +63,9 @@ def measure(
         paths = files_of(model, [*targets, *filter(None, [openvino])], others, Path(folder))
         names = {str(path): name for name, path in paths.items()}
         spared = [str(model.path), *(path for path, name in names.items() if name in others)]
-        entries = _entries([*names, str(model.path)], spared, threads, openvino)
+        entries = _entries(
+            [*names, str(model.path)], spared, {"threads": threads, "openvino": bool(openvino), "most": most}
+        )
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
     own = ratios.pop(_vino(openvino), float("nan"))  # OpenVINO may refuse it, and has no times to compare with then
     ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
@@ -65,20 +75,23 @@ def measure(
     )
 
 
-def _entries(files: Sequence[str], others: Sequence[str], threads: int, openvino: str) -> Sequence[Measured]:
-    """The times of all files, or of those but for ``others`` that do not run by themselves."""
+def _entries(files: Sequence[str], others: Sequence[str], options: Mapping[str, Any]) -> Sequence[Measured]:
+    """The times of all files, or of those but for ``others`` that do not run by themselves. LiteRT's reference kernels
+    are left out where seconds are short: they take as long as all others.
+    """
+    given = {**options, "plain": options["most"] >= MOST}
     try:
-        return bench(files, threads=threads, openvino=bool(openvino)).rows
+        return bench(files, **given).rows
     except VerifyError:
-        failing = {file for file in others if not _runs(file, threads, openvino)}
+        failing = {file for file in others if not _runs(file, given)}
         if not failing:
             raise
-        return bench([file for file in files if file not in failing], threads=threads, openvino=bool(openvino)).rows
+        return bench([file for file in files if file not in failing], **given).rows
 
 
-def _runs(file: str, threads: int, openvino: str) -> bool:
+def _runs(file: str, options: Mapping[str, Any]) -> bool:
     try:
-        bench([file], threads=threads, openvino=bool(openvino))
+        bench([file], **options)
     except VerifyError:
         return False
     return True
@@ -95,6 +108,20 @@ def _vino(name: str) -> str:
 
 def _quantised(entry: Measured) -> bool:
     return entry.executed is not None and entry.executed.integer > 0
+
+
+def best(speed: Speed, targets: Sequence[str]) -> float:
+    """What the best of some targets takes by the default."""
+    return min(speed.ratios.get(name, 1.0) for name in targets)
+
+
+def slower(found: Sequence[Speed], targets: Sequence[str]) -> str:
+    """How long models take by the best of some targets, and those that take longer by more than 5 % and noise."""
+    ratios = {each.model: (1 / best(each, targets), each.unsure) for each in found}
+    longer = {name: pair for name, pair in ratios.items() if pair[0] > 1.05 + pair[1]}
+    above = [f"{name} {ratio:.2f} (+-{unsure:.0%})" for name, (ratio, unsure) in longer.items()]
+    value = mean([ratio for ratio, _ in ratios.values()])
+    return f"by the best of {', '.join(targets)} {value:.3f} ({len(ratios)}); above 1.05: {', '.join(above) or 'none'}"
 
 
 def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
@@ -119,6 +146,13 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--openvino", nargs="?", const="openvino-cpu", default="", metavar="TARGET", help="run all in OpenVINO as well"
     )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=MOST,
+        metavar="N",
+        help=f"seconds that each file runs at most (default: {MOST})",
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw all ratios")
     options = parser.parse_args(given)
     others = folders(options)
@@ -127,7 +161,7 @@ def main(given: Sequence[str] | None = None) -> None:
     failed: list[str] = []
     for model in models(options.folder, options.only):
         try:
-            found.append(measure(model, targets, others, options.threads, options.openvino))
+            found.append(measure(model, targets, others, options.threads, options.openvino, options.seconds))
         except (layoutsolve.ConversionError, VerifyError) as error:
             failed.append(f"* {model.name}: {str(error).splitlines()[-1].strip()}")
             continue
@@ -140,6 +174,8 @@ def main(given: Sequence[str] | None = None) -> None:
         ("bytes", [each for each in found if each.quantised]),
     ):
         print(means(found, f"{len(chosen)} models of {title}", chosen))
+        if options.target and chosen:
+            print(f"  {slower(chosen, options.target)}")
     write_json(options.json, [vars(each) for each in found])
     if options.plot is not None:
         options.plot.write_text(

@@ -24,6 +24,7 @@ from layoutsolve.io.source import load
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.executed_operators import Executed, executed
 from layoutsolve.measurement.timing import (
+    MOST,
     SIZES,
     UNSTEADY,
     Runner,
@@ -137,8 +138,17 @@ def _cells(row: Measured) -> tuple[str, ...]:
     return (printable(row.file), row.runtime, *times, *map(str, counts))
 
 
-def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvino: bool = False) -> Bench:
-    """Time files against the first one.
+def bench(
+    files: Sequence[str],
+    *,
+    threads: int = 1,
+    level: str = "all",
+    openvino: bool = False,
+    plain: bool = True,
+    most: float = MOST,
+) -> Bench:
+    """Time files against the first one, each ``most`` seconds; TensorFlow Lite models also with LiteRT's ``plain``
+    kernels.
 
     Raises :class:`OptionError` for a level or number of threads that does not exist, :class:`ModelError` for what is
     no file, :class:`VerifyError` where a runtime is missing, or none runs a file. What one of several refuses is told.
@@ -153,10 +163,10 @@ def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvin
     if openvino and importlib.util.find_spec("openvino") is None:
         raise VerifyError("the package 'openvino' is missing; install it with: pip install openvino")
     with ExitStack() as stack:
-        tried = [each for file in files for each in _tried(file, lite[file], threads, level, openvino, stack)]
+        tried = [each for file in files for each in _tried(file, lite[file], threads, level, openvino, plain, stack)]
         found = [each for each in tried if isinstance(each, Loaded)]
         runners = {place: each.runner for place, each in enumerate(found)}
-        rounds = rounds_of(list(runners.values()))
+        rounds = rounds_of(list(runners.values()), most)
         refused = [each for each in tried if isinstance(each, Refused)]
         return measured(found, timed(runners, rounds), setting(level, threads), refused)
 
@@ -192,7 +202,7 @@ def _is_lite(file: str) -> bool:
 
 
 def _tried(
-    file: str, lite: bool, threads: int, level: Level, openvino: bool, stack: ExitStack
+    file: str, lite: bool, threads: int, level: Level, openvino: bool, plain: bool, stack: ExitStack
 ) -> list[Loaded | Refused]:
     """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where none runs it."""
     loads: dict[str, Callable[[], Loaded]] = {RUNTIMES[0]: partial(_onnx, file, threads, level)}
@@ -200,6 +210,7 @@ def _tried(
         loads = {
             runtime: partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
             for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2]))
+            if delegate or plain
         }
     found = [_attempted(file, runtime, load) for runtime, load in loads.items()]
     running = next((each for each in found if isinstance(each, Loaded)), None)

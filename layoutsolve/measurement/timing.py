@@ -141,10 +141,10 @@ def _sample(runtime: OnnxRuntime, sizes: Mapping[str, int]) -> Mapping[str, Arra
     return feeds
 
 
-def rounds_of(runners: Sequence[Runner[_Subject]]) -> int:
+def rounds_of(runners: Sequence[Runner[_Subject]], most: float = MOST) -> int:
     """How many rounds give each model its seconds."""
     turn = max(median(runner.seconds() * runner.repeats for runner in runners), 1e-7)
-    return max(min(max(ROUNDS, ceil(LEAST / turn)), int(MOST / turn)), FEWEST)
+    return max(min(max(ROUNDS, ceil(LEAST / turn)), int(most / turn)), FEWEST)
 
 
 def timed(runners: Mapping[_Key, Runner[_Subject]], rounds: int) -> Mapping[_Key, Sequence[float]]:

@@ -135,6 +135,25 @@ def test_stored_once_and_named(signed: str) -> None:
     assert "If" not in {each.op for each in again.nodes} and len(saturating(again)) == 3
 
 
+@pytest.mark.parametrize("length", [4, 120])
+def test_bytes_of_a_layer(length: int, signed: str) -> None:
+    """Few are written for it, whatever its tensors are called, and few once."""
+    sizes = []
+    for layers in (1, 2, 6):
+        net = Quantised()
+        net.largest = 128
+        x = net.input(1, 8, 8, 8)
+        for _ in range(layers):
+            x = net.conv(x, 8, 3)
+        for tensor in net.builder.subgraph.tensors:
+            tensor.name = tensor.name.ljust(length, "_")
+        source = net.model(x).source
+        found, plain = (layoutsolve.convert(source, **options) for options in ({}, {"target": signed}))
+        assert selects(found.model) == layers
+        sizes.append(found.model.ByteSize() - plain.model.ByteSize())
+    assert sizes[0] <= 700 and sizes[2] - sizes[1] <= 4 * 220, sizes
+
+
 @pytest.mark.parametrize("options", [{}, {"quant": "qoperator"}, {"quant": "qoperator", "contrib": True}])
 def test_operators_that_run_are_counted(options: dict[str, Any], tmp_path: Path) -> None:
     """Those of one branch, and none of what selects it: as many as in a file with plain weights, of either kind."""
@@ -222,7 +241,8 @@ def test_operators_on_integers_are_selected(options: dict[str, Any]) -> None:
     found = layoutsolve.convert(source, **options)
     assert selects(found.model) == 3
     ways = [node for node in found.model.graph.node if node.op_type == "If"]
-    assert len(ways) == 3 and all(node.name.startswith(NAME) and node.doc_string for node in ways)
+    assert len(ways) == 3 and all(node.name.startswith(NAME) for node in ways)
+    assert [node.name for node in ways if node.doc_string] == [NAME]
     assert layoutsolve.verify(source, found).passed
     without_a_sign = layoutsolve.convert(source, target="ort-web", quant="qoperator").model.SerializeToString()
     (x,) = found.model.graph.input
