@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import groupby, zip_longest
 from math import prod
 
@@ -20,6 +20,9 @@ many pixels on.
 
 _IMAGE = 4
 
+_ACTIVATIONS = ("Add", "Clip", "Identity", "LeakyRelu", "Relu")
+"""What activations are written as, LeakyRelu also as a sum of its operand and what a Clip leaves of it."""
+
 _FEW_MEANS, _FEW_PIECES = 256, 256
 """Below these a copy and two conversions more cost as much as they gain."""
 
@@ -32,7 +35,7 @@ def convolutions(graph: Graph) -> frozenset[str]:
 
     Kernels on bytes lie channels-last, those on floats do not. ONNX Runtime moves Transposes between them through what
     is read on the way, unless several operators read it: so few channels of many pixels alone are no reason where
-    others than convolutions read the result.
+    others than convolutions read the result, or what an activation makes of it.
     """
     small, few = set[str](), set[str]()
     for node in graph.nodes:
@@ -43,9 +46,21 @@ def convolutions(graph: Graph) -> frozenset[str]:
                 small.add(node.outputs[0])
             elif groups == 1 and of_pixels(weights, made) and graph.reads[node.outputs[0]]:
                 few.add(node.outputs[0])
-    if few:
-        few.difference_update(graph.outputs, *(node.inputs for node in graph.nodes if node.op != "Conv"))
-    return frozenset(small | few)
+    return frozenset(small | (few - _read_by_others(graph, few)))
+
+
+def _read_by_others(graph: Graph, results: Set[str]) -> set[str]:
+    """The results that others than convolutions read, also behind an activation that reads one of them alone."""
+    origins, others = {name: name for name in results}, set[str]()
+    for node in graph.nodes if results else ():
+        if node.op == "Conv":
+            continue
+        found = {origins.get(name) for name in node.inputs if name and graph.values[name].data is None}
+        if node.op in _ACTIVATIONS and len(found) == 1:
+            origins.update((name, each) for name in node.outputs for each in found if each is not None)
+        else:
+            others.update(filter(None, found))
+    return others.union(origins[name] for name in graph.outputs if name in origins)
 
 
 def sizes(graph: Graph, name: str) -> list[int]:

@@ -125,12 +125,14 @@ def convolved(
     given_on = {"dtype": dtype, "quant": ends[1]}
     window = {"group": groups, "kernel_shape": (kernel, kernel), "strides": (1, 1)}
     y = b.op("Conv", x, weights, *rest, shape=(1, given, size, size), **given_on, **window)
-    if behind == "Conv":
-        more = b.constant(
-            b.random.integers(-127, 128, (16, given, 1, 1)), "int8", Quant(scale[:1], np.zeros(1, np.int8))
-        )
-        return b.graph(b.op("Conv", y, more, shape=(1, 16, size, size), **given_on, kernel_shape=(1, 1)))
-    return b.graph(b.op(behind, y, y, shape=(1, given, size, size), **given_on) if behind else y)
+    more = b.constant(b.random.integers(-127, 128, (16, given, 1, 1)), "int8", Quant(scale[:1], np.zeros(1, np.int8)))
+    for op in behind.split():
+        shape = (1, 16 if op == "Conv" else given, size, size)
+        other = b.input(*shape, **given_on) if op == "Sum" else y
+        operands = {"Conv": [y, more], "Add": [y, y], "Sum": [y, other]}.get(op, [y])
+        attributes = {"kernel_shape": (1, 1)} if op in ("Conv", "MaxPool") else {}
+        y = b.op("Add" if op == "Sum" else op, *operands, shape=shape, **given_on, **attributes)
+    return b.graph(y)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -161,15 +163,19 @@ def test_of_convolutions_that_take_longer(
         *((1, 8, 3, 13, True), (3, 16, 7, 32, True), (3, 33, 3, 16, True), (4, 8, 3, 28, True)),
     ],
 )
-@pytest.mark.parametrize("behind", ["Conv", "Add", ""])
+@pytest.mark.parametrize(
+    "behind",
+    ["Conv", "LeakyRelu Conv", "Relu Conv", "Add Conv", "Add", "LeakyRelu", "Sum Conv", "LeakyRelu MaxPool Conv", ""],
+)
 def test_of_convolutions_of_few_channels(
     channels: int, given: int, kernel: int, side: int, fast: bool, behind: str
 ) -> None:
-    """Those of many pixels, with few results and weights, that only convolutions read."""
+    """Those of many pixels, with few results and weights, that only convolutions read, or an activation before them."""
     operators = Counter(
         node.op_type for node in nodes_of(serialise(convolved(channels, given, kernel, side, behind=behind)).graph)
     )
-    assert operators["Cast"] == (0 if fast or behind != "Conv" else 1)
+    alone = behind.endswith("Conv") and not {"Sum", "MaxPool"} & set(behind.split())
+    assert operators["Cast"] == (alone and not fast)
 
 
 @pytest.mark.parametrize("others", [False, True])
