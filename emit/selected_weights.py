@@ -149,11 +149,12 @@ def _bare(writer: Writer, stored: str, shape: tuple[int, ...]) -> str:
 
 
 def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> None:
-    sign = writer.alike(np.full(_last(shape), _SIGN, np.uint8))
-    flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
-    bits = writer.taken.derived(bare, "bits")
+    sizes, signs, bits = _last(shape), writer.selection.signs, writer.taken.derived(bare, "bits")
+    if sizes not in signs:
+        name = writer.taken.unique("probe/sign")
+        signs[sizes] = writer.initializer(name, "uint8", np.full(sizes, _SIGN, np.uint8))
     writer.node("Cast", [stored], [bits], {"to": "uint8"}, name="weights")
-    writer.node("BitwiseXor", [bits, flip], [bare], name="weights")
+    writer.node("BitwiseXor", [bits, signs[sizes]], [bare], name="weights")
 
 
 def _higher(zero: Array) -> Array:

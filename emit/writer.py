@@ -61,13 +61,15 @@ class Kernels:
 
 class Selection:
     """What is selected when a model is loaded: the names of the ``real`` numbers of weights, '' while nothing reads
-    them; of what is stored with a sign those of the same without one, which are ``bare``, and their shapes; and the
-    name of what tells whether the processor adds products exactly, '' while nothing asks.
+    them; of what is stored with a sign those of the same without one, which are ``bare``, and their shapes; by their
+    sizes the ``signs`` that make these; and the name of what tells whether the processor adds products exactly, ''
+    while nothing asks.
     """
 
     def __init__(self, weights: Iterable[str]) -> None:
         self.real = dict.fromkeys(weights, "")
         self.bare: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.signs: dict[tuple[int, ...], str] = {}
         self.exact = ""
 
 
