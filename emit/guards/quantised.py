@@ -199,13 +199,12 @@ def _has_windows(scope: Scope, pool: NodeProto, stored: Sequence[str]) -> bool:
 
 
 def _goes_over_pieces(scope: Scope, node: NodeProto, stored: Sequence[str]) -> bool:
-    """Images as they lie, or channels-last as they may come from convolutions."""
+    """Images as they lie, or channels-last where they come from convolutions."""
     shapes = [[*_dims(scope, name)] for name in stored[:2]]
-    ways = [shapes]
     if max(map(len, shapes)) == _IMAGE and _is_convolved(scope, stored[:2]):
         full = ([1] * (_IMAGE - len(shape)) + shape for shape in shapes)
-        ways.append([[batch, *space, channels] for batch, channels, *space in full])
-    return any(slow_int8_kernels.of_pieces(node.op_type, *way) for way in ways)
+        shapes = [[batch, *space, channels] for batch, channels, *space in full]
+    return slow_int8_kernels.of_pieces(node.op_type, *shapes)
 
 
 def _dims(scope: Scope, name: str) -> Sequence[int]:

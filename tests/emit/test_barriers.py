@@ -795,18 +795,18 @@ def test_pieces(operator: str, shape: tuple[int, ...], other: tuple[int, ...], p
     assert left_in_bytes(in_bytes(node, shape, weights), operator, *shape) == fast
 
 
-@pytest.mark.parametrize(("channels", "fast"), [(8, False), (24, False), (32, True), (64, True)])
+@pytest.mark.parametrize(("channels", "side"), [(8, 24), (24, 24), (32, 24), (64, 24), (300, 4), (300, 5), (300, 6)])
 @pytest.mark.parametrize("convolved", [False, True])
-def test_images_lie_channels_last(channels: int, fast: bool, convolved: bool) -> None:
-    """Beside a convolution pieces are those of its layout."""
-    factors, weights = np.arange(channels, dtype=np.uint8).reshape(-1, 1, 1), np.ones((channels, 4, 1, 1), np.int8)
-    product = in_bytes(onnx.helper.make_node("Mul", ["r", "w"], ["result"]), (1, channels, 24, 24), factors)
+def test_images_lie_channels_last(channels: int, side: int, convolved: bool) -> None:
+    """Beside a convolution pieces are those of its layout, else those of a channel."""
+    offsets, weights = np.arange(channels).astype(np.uint8).reshape(-1, 1, 1), np.ones((channels, 4, 1, 1), np.int8)
+    product = in_bytes(onnx.helper.make_node("Add", ["r", "w"], ["result"]), (1, channels, side, side), offsets)
     if convolved:
-        conv = in_bytes(onnx.helper.make_node("Conv", ["r", "w"], ["result"]), (1, 4, 24, 24), weights)
+        conv = in_bytes(onnx.helper.make_node("Conv", ["r", "w"], ["result"]), (1, 4, side, side), weights)
         second = onnx.compose.add_prefix(product, "second/")
         product = onnx.shape_inference.infer_shapes(onnx.compose.merge_models(conv, second, [("y", "second/x")]))
-    shape = (1, 4 if convolved else channels, 24, 24)
-    assert left_in_bytes(product, "Mul", *shape) == (fast or not convolved)
+    shape = (1, 4 if convolved else channels, side, side)
+    assert left_in_bytes(product, "Add", *shape) == ((channels if convolved else side * side) >= 32)
 
 
 @pytest.mark.parametrize("view", [(), (1, 5, 3), (15,)])
