@@ -12,7 +12,7 @@ by whichever of the targets is the best for a model, and names models that take 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -138,6 +138,21 @@ def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
     return f"{title}: {', '.join(cells)}"
 
 
+def table(found: Sequence[Speed], targets: Sequence[str]) -> Iterator[str]:
+    """A row for each folder of models: geometric mean and largest time of what is converted by the best of the targets,
+    and by each other.
+    """
+    others = sorted({name for each in found for name in each.ratios}.difference(targets))
+    ways = ["the best target", *others] if targets else others
+    yield f"| models | {' | '.join(f'by {way}' for way in ways)} |\n|---|{'--:|' * len(ways)}"
+    for folder in sorted({each.model.rpartition("/")[0] for each in found}):
+        rows = [each for each in found if each.model.rpartition("/")[0] == folder]
+        columns = [[1 / best(each, targets) for each in rows]] if targets else []
+        columns += [[1 / each.ratios[name] for each in rows if name in each.ratios] for name in others]
+        cells = (f"{mean(column):.2f} ({len(column)}, at most {max(column, default=1):.2f})" for column in columns)
+        yield f"| {folder}, {len(rows)} | {' | '.join(cells)} |"
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
@@ -176,6 +191,7 @@ def main(given: Sequence[str] | None = None) -> None:
         print(means(found, f"{len(chosen)} models of {title}", chosen))
         if options.target and chosen:
             print(f"  {slower(chosen, options.target)}")
+    print("", *table([each for each in found if each.quantised], options.target or ()), sep="\n")
     write_json(options.json, [vars(each) for each in found])
     if options.plot is not None:
         options.plot.write_text(
