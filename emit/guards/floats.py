@@ -58,9 +58,16 @@ _MATRIX = 2
 def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
     one = scope.constant(node.input[0])
-    if one is None or one.size != 1 or one.item() != 1 or (one.dtype.kind == "f" and not one.ndim):
+    if one is None or one.size != 1 or one.item() != 1:
         return []
-    return [reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul"]
+
+    def as_quotient(product: NodeProto) -> bool:
+        """Whether it has all dimensions without the 1 as well."""
+        rest = (node.input[1], *(each for each in product.input if each != node.output[0]))
+        return one.dtype.kind == "f" and one.ndim <= max(scope.rank(each) or 0 for each in rest)
+
+    products = (reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul")
+    return [product for product in products if not as_quotient(product)]
 
 
 def scaled(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

@@ -125,13 +125,44 @@ def test_zeros_before_a_convolution_are_its_own() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("rank", [0, 1, 2, 4])
 def test_reciprocals(rank: int, dtype: str) -> None:
-    """1 / x * y, of numbers and of integers, with a 1 of any rank."""
+    """1 / x * y, of numbers and of integers, with a 1 of any rank: ONNX Runtime may make one quotient of real numbers
+    where the 1 adds no dimensions.
+    """
     b = Chain()
     x, y = b.input("x", (2, 3), dtype), b.input("y", (2, 3), dtype)
     shape = (*(1,) * (rank - 2), 2, 3)
     z = b.then("DIV", [b.constant("one", np.ones((1,) * rank), dtype), x], shape, dtype)
     z = b.then("MUL", [z, y], shape, dtype)
-    same(b.finish(z), negative((2, 3), dtype), np.arange(6).reshape(2, 3).astype(dtype))
+    model = same(b.finish(z), negative((2, 3), dtype), np.arange(6).reshape(2, 3).astype(dtype))
+    assert ("Max" in operators(model)) == (dtype == "int32" or rank > 2)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+@pytest.mark.parametrize("sizes", [("batch", "tokens"), (2, 5)])
+def test_root_mean_squares_stay_one_kernel(rank: int, sizes: Sequence[int | str], tmp_path: Path) -> None:
+    """Normalisation by 1 / sqrt(mean(x^2)) is one operator in ONNX Runtime, whatever the rank of its 1."""
+    make, axes = onnx.helper.make_node, onnx.numpy_helper.from_array(np.int64([-1]), "axes")
+    nodes = [
+        make("Transpose", ["x"], ["turned"], perm=[0, 2, 1]),
+        make("Relu", ["turned"], ["clamped"]),
+        make("Transpose", ["clamped"], ["y"], perm=[0, 2, 1]),
+        make("Pow", ["y", "two"], ["square"]),
+        make("ReduceMean", ["square", "axes"], ["mean"]),
+        make("Add", ["mean", "epsilon"], ["sum"]),
+        make("Sqrt", ["sum"], ["root"]),
+        make("Div", ["one", "root"], ["reciprocal"]),
+        make("Mul", ["y", "reciprocal"], ["normal"]),
+        make("Mul", ["scale", "normal"], ["z"]),
+    ]
+    numbers = {"two": 2.0, "epsilon": 1e-5, "one": np.ones((1,) * rank), "scale": np.linspace(1, 2, 16)}
+    constants = [onnx.numpy_helper.from_array(np.asarray(data, "f"), name) for name, data in numbers.items()]
+    x, z = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [*sizes, 16]) for name in "xz")
+    graph = onnx.helper.make_graph(nodes, "normal", [x], [z], [*constants, axes])
+    source = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    converted = layoutsolve.convert(source).model
+    assert "Transpose" not in operators(converted)
+    onnx.save(converted, tmp_path / "model.onnx")
+    assert operators(optimised(tmp_path / "model.onnx"))[-1] == "SimplifiedLayerNormalization"
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
