@@ -54,6 +54,10 @@ class Net:
         self.constants.append(numpy_helper.from_array(np.asarray(data), name))
         return name
 
+    def integers(self, *numbers: int) -> str:
+        """An initializer of integers."""
+        return self.constant(np.array(numbers, np.int64))
+
     def weights(self, *shape: int) -> str:
         """Random weights, by which values stay of their size."""
         fan = max(1, int(np.prod(shape[1:] if len(shape) > 2 else shape[:1])))
@@ -71,7 +75,7 @@ class Net:
 
     def reshape(self, x: str, *shape: int) -> str:
         """A Reshape to fixed sizes."""
-        return str(self.op("Reshape", x, self.constant(np.int64(shape))))
+        return str(self.op("Reshape", x, self.integers(*shape)))
 
     def transpose(self, x: str, *perm: int) -> str:
         """A Transpose."""
@@ -114,7 +118,7 @@ class Net:
         bias = self.constant(self.rng.standard_normal(width).astype(np.float32))
         if style == "operator":
             return str(self.op("LayerNormalization", x, scale, bias, axis=axis, epsilon=1e-5))
-        mean = self.constant(np.int64(axes))
+        mean = self.integers(*axes)
         if style == "written":
             x = self.op("Sub", x, self.op("ReduceMean", x, mean))
         square = self.op("Pow", x, self.number(2))
@@ -186,7 +190,7 @@ def classified(net: Net, x: str, width: int, style: str = "") -> None:
     """Means of all pixels and a product, as one of the exporters writes it."""
     style = style or net.choose.choice(["flatten", "mean", "reshape"])
     if style == "mean":
-        x = net.op("ReduceMean", x, net.constant(np.int64([2, 3])), keepdims=0)
+        x = net.op("ReduceMean", x, net.integers(2, 3), keepdims=0)
     else:
         x = net.op("GlobalAveragePool", x)
         x = net.op("Flatten", x, axis=1) if style == "flatten" else net.reshape(x, -1, width)
@@ -241,7 +245,7 @@ def squeezed(net: Net) -> None:
         less = max(4, width // 4)
         pooled = net.op("GlobalAveragePool", y)
         if net.choose.random() < 0.5:
-            pooled = net.op("ReduceMean", y, net.constant(np.int64([2, 3])), keepdims=1)
+            pooled = net.op("ReduceMean", y, net.integers(2, 3), keepdims=1)
         if net.choose.random() < 0.5:
             s = net.conv(net.op("Relu", net.conv(pooled, width, less, 1)), less, width, 1)
         else:
@@ -278,7 +282,7 @@ def windows(net: Net) -> None:
         x = net.op("Add", x, net.reshape(y, 1, size * size, width))
         y = net.gelu(net.linear(net.normal(x, width, style="operator"), width, 2 * width))
         x = net.op("Add", x, net.linear(y, 2 * width, width))
-    net.output(net.linear(net.op("ReduceMean", x, net.constant(np.int64([1])), keepdims=0), width, 10))
+    net.output(net.linear(net.op("ReduceMean", x, net.integers(1), keepdims=0), width, 10))
 
 
 def mixer(net: Net) -> None:
@@ -293,7 +297,7 @@ def mixer(net: Net) -> None:
         x = net.op("Add", x, y)
         y = net.linear(net.activation(net.linear(x, width, 2 * width)), 2 * width, width)
         x = net.op("Add", x, y)
-    net.output(net.linear(net.op("ReduceMean", x, net.constant(np.int64([1])), keepdims=0), width, 10))
+    net.output(net.linear(net.op("ReduceMean", x, net.integers(1), keepdims=0), width, 10))
 
 
 def shuffled(net: Net) -> None:
@@ -314,11 +318,12 @@ def detector(net: Net) -> None:
     """Heads whose boxes and scores are joined."""
     x, width, size = start(net)
     boxes, scores = [], []
-    for _ in range(2):
+    for scale in range(2):
+        if scale:
+            x, size = net.activation(net.conv(x, width, width, stride=2)), size // 2
         b, s = net.conv(x, width, 8), net.conv(x, width, 12)
         boxes.append(net.reshape(net.transpose(b, 0, 2, 3, 1), 1, size * size * 2, 4))
         scores.append(net.reshape(net.transpose(s, 0, 2, 3, 1), 1, size * size * 2, 6))
-        x, size = net.activation(net.conv(x, width, width, stride=2)), size // 2
     net.output(net.op("Concat", *boxes, axis=1))
     net.output(net.op(*net.choose.choice([("Sigmoid",), ("Identity",)]), net.op("Concat", *scores, axis=1)))
 
@@ -332,7 +337,7 @@ def recurrent(net: Net) -> None:
         y = net.op("GRU", x, net.weights(1, 3 * hidden, given), net.weights(1, 3 * hidden, hidden), hidden_size=hidden)
     else:
         y = net.op("LSTM", x, net.weights(1, 4 * hidden, given), net.weights(1, 4 * hidden, hidden), hidden_size=hidden)
-    y = net.op("Squeeze", y, net.constant(np.int64([1])))
+    y = net.op("Squeeze", y, net.integers(1))
     y = net.linear(net.transpose(y, 1, 0, 2), hidden, 20)
     net.output(net.op("LogSoftmax", y, axis=2) if net.choose.random() < 0.5 else y)
 
@@ -347,19 +352,19 @@ def channels_last(net: Net) -> None:
         if kind in ("Softmax", "LogSoftmax"):
             x = net.op(kind, x, axis=1)
         elif kind == "gate":
-            most = net.op("ReduceMax", x, net.constant(np.int64([1])), keepdims=1)
-            mean = net.op("ReduceMean", x, net.constant(np.int64([1])), keepdims=1)
+            most = net.op("ReduceMax", x, net.integers(1), keepdims=1)
+            mean = net.op("ReduceMean", x, net.integers(1), keepdims=1)
             x = net.op("Mul", x, net.op("Sigmoid", net.conv(net.op("Concat", most, mean, axis=1), 2, 1, 7)))
         elif kind in ("ReduceMax", "ReduceMean"):
-            pooled = net.op(kind, x, net.constant(np.int64([2, 3])), keepdims=1)
+            pooled = net.op(kind, x, net.integers(2, 3), keepdims=1)
             x = net.op("Mul", x, net.op("Sigmoid", net.conv(pooled, width, width, 1)))
         elif kind == "Resize":
-            x = net.op("Resize", x, "", net.constant(np.float32([1, 1, 2, 2])), mode="nearest")
+            x = net.op("Resize", x, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
             x = net.conv(x, width, width, stride=2)
         elif kind == "Concat":
             x = net.conv(net.op("Concat", x, net.activation(net.conv(x, width, width)), axis=1), 2 * width, width, 1)
         elif kind == "Pad":
-            x = net.op("Pad", x, net.constant(np.int64([0, 0, 1, 1, 0, 0, 0, 0])))
+            x = net.op("Pad", x, net.integers(0, 0, 1, 1, 0, 0, 0, 0))
             x = net.op("MaxPool", x, kernel_shape=[2, 2])
         else:
             best = net.op("ArgMax", net.transpose(x, 0, 2, 3, 1), axis=3, keepdims=0)
@@ -379,7 +384,8 @@ def quantised(net: Net) -> None:
     signed = net.choose.random() < 0.5
 
     def pair(x: str) -> str:
-        zero = net.constant(np.int8(3) if signed else np.uint8(128))
+        clamped = net.nodes and net.nodes[-1].op_type in ("Relu", "Sigmoid")
+        zero = net.constant(np.int8(-128 if clamped else 3) if signed else np.uint8(0 if clamped else 128))
         scale = net.number(net.rng.uniform(0.02, 0.05))
         return str(net.op("DequantizeLinear", net.op("QuantizeLinear", x, scale, zero), scale, zero))
 

@@ -52,7 +52,7 @@ def no_worse(
     after = moves(found.model, found.price.hidden)
     tiers = without_groupings(goal.tiers)
     cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(stays.price, tiers)
-    if cheaper or after.gains(first):
+    if cheaper or after.gains(first, executed=not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
         other = converted("min-transpose")

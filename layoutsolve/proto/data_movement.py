@@ -34,9 +34,17 @@ class Moves:
         """Transposes, those within fused kernels included."""
         return self.transposes + self.hidden
 
-    def gains(self, source: Moves) -> bool:
-        """Whether a model with these is better than its source in something, and worse in nothing that is counted."""
-        return self.counts < source.counts or (self.counts == source.counts and self.hidden < source.hidden)
+    def gains(self, source: Moves, *, executed: bool = False) -> bool:
+        """Whether a model with these is better than its source: in Transposes, then Reshapes, then what is hidden.
+
+        Where what is ``executed`` counts, less of it is better at no more Transposes: a Reshape is nothing beside it.
+        Layout penalties are whole Transposes, and rough: more Transposes than the source has are worth them where less
+        than half is executed.
+        """
+        if self.counts < source.counts or (self.counts == source.counts and self.hidden < source.hidden):
+            return True
+        share = 1 if self.transposes <= source.transposes else 2
+        return executed and share * self.executed < source.executed
 
 
 def moves(model: ModelProto, hidden: int = 0) -> Moves:

@@ -9,6 +9,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.concat_step_ties import settled
+from layoutsolve.solver.search.fusion_ties import unbroken
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
@@ -131,6 +132,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
+    orders = replace(orders, rows=unbroken(statement.graph, orders.problem, orders.rows, coarse))
     return grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
 
 
@@ -144,7 +146,8 @@ def grouped(statement: Statement, kept: Orders, proof: Proof, limit: Limit) -> A
     tiers = statement.goal.tiers
     fine = solve(problem, tiers, limit)
     if not limit.expired:
-        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, tiers))
+        for ties in (settled, unbroken):
+            fine = replace(fine, rows=ties(statement.graph, fine.problem, fine.rows, tiers))
     return _assignment(statement, fine, proof, fine.branched)
 
 

@@ -175,6 +175,8 @@ def softmax(site: Site) -> Rule:
 
         return Way(Placed(((("k",),),) * 2, WHOLE, others, suffix), rewrite, where, loose=WHOLE)
 
+    if shape[axis] == 1:  # every element is 1, or 0 of a logarithm: no kernel is faster at that in one layout
+        return Rule((0,), (dims, dims), (Way(form, rewrite),), solid=WHOLE)
     others = tuple(label for at, labels in enumerate(dims) for label in labels if at != axis)
     ways = (Way(form, rewrite, Along("k")), reordered("innermost", -1, False), reordered("middle", -2, True))
     return Rule((0,), (dims, dims), ways, solid=WHOLE)
