@@ -6,7 +6,9 @@ Results are those that ONNX's definitions give to the last bit, or operators are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from fractions import Fraction
+from math import isqrt, prod
+from typing import Any
 
 import numpy as np
 
@@ -367,11 +369,53 @@ def _expanded(call: Call, data: Array, shape: Array) -> Array:
 
 def _cast_to(call: Call, data: Array) -> Array:
     dtype = constants.TYPES[call.attribute("to")]
-    if data.dtype.kind == "f" and dtype not in ("float32", "float64", "bool"):
-        raise ValueError("runtimes round and saturate in their own ways")
     if dtype == "string" or dtype in ("int4", "uint4") or data.dtype == object:
         raise ValueError("no numbers")
-    return data.astype(constants.numpy_type(dtype))
+    kind = constants.numpy_type(dtype)
+    if data.dtype.kind == "f" and dtype not in ("float32", "float64", "bool") and not _holds(kind, data):
+        raise ValueError("runtimes round and saturate in their own ways")
+    return data.astype(kind)
+
+
+def _holds(kind: np.dtype[Any], data: Array) -> bool:
+    """Whether a type is of integers that real numbers are among once they are cut off, as everywhere in that case."""
+    if kind.kind not in "iu" or data.dtype.itemsize < _SINGLE:
+        return False
+    whole, limits = np.trunc(data.astype(np.float64)), np.iinfo(kind)
+    return bool((np.isfinite(whole) & (whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
+
+
+_SINGLE = 4
+"""The bytes of a real number in single precision."""
+
+
+def _power(call: Call, data: Array, exponent: Array) -> Array:
+    """Few powers, where the result is exact: any other is rounded in the runtime's own way."""
+    base, power = np.broadcast_arrays(data, exponent)
+    if base.size > _EACH or data.dtype not in (np.float32, np.float64, np.int32, np.int64):
+        raise ValueError("for the runtime")
+    if (np.signbit(base) & (base == 0)).any():
+        raise ValueError("odd powers of a negative zero are one, of which fractions know nothing")
+    pairs = zip(base.reshape(-1).tolist(), power.reshape(-1).tolist(), strict=True)
+    made = [_exact_power(Fraction(one), Fraction(two)) for one, two in pairs]
+    found = np.array([float(each) for each in made]).reshape(base.shape).astype(data.dtype)
+    if any(Fraction(one) != two for one, two in zip(found.reshape(-1).tolist(), made, strict=True)):
+        raise ValueError("runtimes round in their own ways")
+    return found
+
+
+def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
+    """A root or a power of a number no larger than what runtimes multiply exactly."""
+    if exponent.denominator == 1 and 0 <= exponent <= _HIGHEST and abs(base) ** int(exponent) <= _EXACT:
+        return base ** int(exponent)
+    root = Fraction(isqrt(max(0, base.numerator)), isqrt(base.denominator))
+    if exponent != Fraction(1, 2) or root * root != base:
+        raise ValueError("runtimes round in their own ways")
+    return root
+
+
+_HIGHEST = 8
+"""The highest power that is computed."""
 
 
 def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
@@ -436,8 +480,10 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "MatMulInteger": _one(_sum_of_products), "Max": _ufunc(np.maximum),
     "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
     "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
+    "Pow": _one(_power),
     "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
     "ReduceProd": _reduced(_multiplied), "ReduceSum": _reduced(_added), "Reshape": _one(_reshape),
+    "Round": _ufunc(np.rint),
     "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _one(_sign),
     "Slice": _one(_slice), "Split": _split, "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze),
     "Sub": _ufunc(np.subtract), "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),

@@ -67,10 +67,18 @@ def cases(op: str, dtype: str) -> Iterator[Case]:
     elif op in ("Div", "Mod"):
         for fmod in (0, 1) if op == "Mod" else (0,):
             yield pairs(dtype, divides=True), {"fmod": 1} if fmod else {}
-    elif op in ("Abs", "Ceil", "Floor", "Identity", "IsNaN", "Neg", "Not", "Sign", "Sqrt"):
+    elif op in ("Abs", "Ceil", "Floor", "Identity", "IsNaN", "Neg", "Not", "Round", "Sign", "Sqrt"):
         yield [data], {}
+    elif op == "Pow":
+        if dtype in ("int32", "int64", "float32", "float64"):
+            bases = [*data, *np.array([4, 9, 16, 196, 2500]).astype(data.dtype)]
+            for base, power in product(bases, (0, 0.5, 1, 2, 3, 8)):
+                yield [np.array(base), np.array(power, np.float32)], {}
     elif op == "Cast":
         yield from (([data], {"to": to}) for to in (*range(1, 8), *range(9, 14), 16))
+        if dtype in ("float32", "float64"):
+            small = data[np.abs(data) < 100]
+            yield from (([part], {"to": to}) for part in (small, np.abs(small)) for to in (2, 3, 5, 6, 7, 12, 13))
     elif op in ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"):
         for keepdims, noop in product((0, 1), repeat=2):
             attributes = {"keepdims": keepdims, "noop_with_empty_axes": noop}
