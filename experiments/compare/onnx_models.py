@@ -6,10 +6,12 @@ others write it (``--with NAME=COMMAND`` with SOURCE and OUTPUT in it) and as la
 Reshape-like operators (Reshape, Squeeze, Unsqueeze, Flatten) of what depends on inputs and is no arithmetic of sizes,
 bytes that the Transposes move outside of branches and loops, Transposes that ONNX Runtime executes of it at the level
 all, and how far its results are from those of the model as it is, at two sizes of all open dimensions: without
-optimisation, and at the level all. ``--time`` times all of them in turn, by the model as it is, on one thread.
+optimisation, and at the level all. ``--time`` times all of them in turn, by the model as it is, on one thread, at the
+levels all and none, and tells of what is slower which operators ONNX Runtime executes of it and of the model as it is.
+``--briefly`` leaves out all ways but layoutsolve's.
 
     python -m experiments.compare.onnx_models FOLDER [--only TEXT] [--with "onnxslim=onnxslim SOURCE OUTPUT"] [--time]
-        [--feed sr=16000]
+        [--briefly] [--feed sr=16000]
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ Way = Callable[[Path, Path], None]
 @dataclass(frozen=True)
 class Row:
     """A model in one form. ``plain`` and ``whole`` are how far its results are from the original's, at the levels none
-    and all, no numbers where ONNX Runtime does not run that; ``ratio`` is its time by the original's, 0 where that is
-    not measured. ``operators`` are how many there are of each kind, constants left out. ``error`` is why there is
-    nothing.
+    and all, no numbers where ONNX Runtime does not run that; ``ratio`` is its time by the original's, ``plain_ratio``
+    that without optimisation, 0 where that is not measured. ``operators`` are how many there are of each kind,
+    constants left out, ``run`` those that ONNX Runtime executes. ``error`` is why there is nothing.
     """
 
     model: str
@@ -77,7 +79,9 @@ class Row:
     whole: float = 0.0
     seconds: float = 0.0
     ratio: float = 0.0
+    plain_ratio: float = 0.0
     operators: Mapping[str, int] = field(default_factory=dict)
+    run: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -145,8 +149,10 @@ def _command(words: Sequence[str], seconds: float, source: Path, output: Path) -
         raise FailedError("crash", said[-1][:200])
 
 
-def ways_of(others: Sequence[str], seconds: float) -> dict[str, Way]:
-    """All ways by name but the original: ONNX Runtime's, those of commands, and layoutsolve."""
+def ways_of(others: Sequence[str], seconds: float, briefly: bool = False) -> dict[str, Way]:
+    """All ways by name but the original: ONNX Runtime's, those of commands, and layoutsolve; ``briefly`` the last."""
+    if briefly:
+        return {OWN: _solve}
     named = (each.partition("=") for each in others)
     commands = {name: partial(_command, shlex.split(command), seconds) for name, _, command in named}
     return {
@@ -162,11 +168,14 @@ def ways_of(others: Sequence[str], seconds: float) -> dict[str, Way]:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long a cell may take, whether times are measured, and numbers of inputs by name."""
+    """How long a cell may take, whether times are measured, numbers of inputs by name, and whether what layoutsolve has
+    written is put through it once more.
+    """
 
     seconds: float
     timed: bool
     fixed: Mapping[str, float]
+    again: bool = True
 
 
 def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> list[Row]:
@@ -177,7 +186,7 @@ def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> lis
         given = []
     with TemporaryDirectory() as folder:
         paths, found = {ORIGINAL: model.path}, [_row(model, ORIGINAL, model.path, given, 0.0, settings)]
-        for number, (name, way) in enumerate({**ways, AGAIN: _solve}.items()):
+        for number, (name, way) in enumerate({**ways, **({AGAIN: _solve} if settings.again else {})}.items()):
             source, output = model.path if name != AGAIN else paths.get(OWN), Path(folder) / f"{number}.onnx"
             if source is None:
                 continue
@@ -190,8 +199,10 @@ def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> lis
             found.append(_row(model, name, output, given, perf_counter() - start, settings))
             if not found[-1].error:
                 paths[name] = output
-        times = _times(paths, given[0], settings) if settings.timed and given else {}
-    return [Row(**{**vars(each), "ratio": times.get(each.way, 0.0)}) for each in found]
+        timing = settings.timed and given
+        times, plain = ((_times(paths, given[0], settings, level) if timing else {}) for level in ("all", "none"))
+    ratios = ({"ratio": times.get(each.way, 0.0), "plain_ratio": plain.get(each.way, 0.0)} for each in found)
+    return [Row(**{**vars(each), **more}) for each, more in zip(found, ratios, strict=True)]
 
 
 def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seconds: float, settings: Settings) -> Row:
@@ -201,17 +212,19 @@ def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seco
         kinds = [node.op_type for node in moving(content.graph)]
         every = (node.op_type for node in nodes_of(content.graph))
         transposes = kinds.count(TRANSPOSE)
+        run = optimised(path) if given else onnx.ModelProto()
         return Row(
             model.name,
             way,
             transposes,
             len(kinds) - transposes,
             bytes_moved(content, given[0]) if given else 0,
-            executed(optimised(path)).transposes if given else 0,
+            executed(run).transposes,
             plain,
             optimal,
             round(seconds, 2),
             operators=dict(sorted(Counter(kind for kind in every if kind != "Constant").items())),
+            run=dict(sorted(Counter(node.op_type for node in nodes_of(run.graph)).items())),
         )
 
     try:
@@ -224,12 +237,13 @@ def _off(path: Path, sample: Sample, level: Level) -> float:
     return distance(session(path, level).run(None, dict(sample.feeds)), sample.results)
 
 
-def _times(paths: Mapping[str, Path], sample: Sample, settings: Settings) -> Mapping[str, float]:
-    """The time of each form by the original's; nothing where that cannot be measured."""
+def _times(paths: Mapping[str, Path], sample: Sample, settings: Settings, level: Level) -> Mapping[str, float]:
+    """The time of each form by the original's at a level; nothing where that cannot be measured."""
 
     def measured() -> dict[str, float]:
         runners = {
-            name: warm(Session(OnnxRuntime(path, threads=1), sample.feeds, clock_of(1))) for name, path in paths.items()
+            name: warm(Session(OnnxRuntime(path, threads=1, level=level), sample.feeds, clock_of(1)))
+            for name, path in paths.items()
         }
         times = timed(runners, rounds_of(list(runners.values())))
         return {name: round(ratio(spent, times[ORIGINAL]), 4) for name, spent in times.items()}
@@ -257,10 +271,14 @@ def summary(found: Sequence[Row]) -> Iterator[str]:
             for name in ("transposes", "views", "bytes", "executed")
         )
         kinds = Counter(row.kind for row, _ in both)
-        times = [row.ratio for row, _ in both if row.ratio]
+        times, plain = ([getattr(row, name) for row, _ in both if row.ratio] for name in ("ratio", "plain_ratio"))
         yield (
             f"{way} (layoutsolve) on {len(both)} of {len(by_model)} models: {sums}; results {dict(kinds)}"
-            + (f"; time by the original's {mean(times):.3f}" if times else "")
+            + (
+                f"; time by the original's {mean(times):.3f}, {mean(plain):.3f} at none"
+                if all((*times, *plain)) and times
+                else ""
+            )
         )
     for each in by_model.values():
         yield from _faults(each)
@@ -282,14 +300,19 @@ def _faults(rows: Mapping[str, Row]) -> Iterator[str]:
         if row.way != AGAIN and not row.error and row.executed < own.executed:
             yield f"* {own.model}: executes {own.executed} Transposes, {row.way} {row.executed}"
     if own.ratio > SLOWER:
-        yield f"* {own.model}: takes {own.ratio:.2f} of the original's time"
+        yield f"* {own.model}: takes {own.ratio:.2f} of the original's time, runs {_changed(own.run, original.run)}"
     if original.cost == (0, 0) and own.operators != original.operators:
-        changed = Counter(own.operators)
-        changed.subtract(original.operators)
-        yield f"* {own.model}: nothing to do, but operators change: { ({k: v for k, v in changed.items() if v}) }"
+        yield f"* {own.model}: nothing to do, but operators change: {_changed(own.operators, original.operators)}"
     again = rows.get(AGAIN)
     if again is not None and (again.error or again.operators != own.operators):
         yield f"* {own.model}: once more it is {again.error or again.cost}, not {own.cost}"
+
+
+def _changed(own: Mapping[str, int], original: Mapping[str, int]) -> dict[str, int]:
+    """How many operators of each kind there are more, or fewer."""
+    changed = Counter(own)
+    changed.subtract(original)
+    return {kind: count for kind, count in sorted(changed.items()) if count}
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -297,12 +320,14 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--with", dest="others", action="append", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--time", action="store_true", help="time all forms in turn")
+    parser.add_argument("--briefly", action="store_true", help="leave out all ways but layoutsolve's")
     parser.add_argument("--feed", action="append", default=[], metavar="NAME=NUMBER", help="what an input holds")
     parser.add_argument("--seconds", type=float, default=120.0, help="that each cell may take (default: 120)")
     parser.add_argument("--largest", type=float, default=float("inf"), metavar="MB", help="leave out larger files")
     options = parser.parse_args(given)
     fixed = {name: float(number) for name, _, number in (each.partition("=") for each in options.feed)}
-    settings, ways = Settings(options.seconds, options.time, fixed), ways_of(options.others, options.seconds)
+    settings = Settings(options.seconds, options.time, fixed, not options.briefly)
+    ways = ways_of(options.others, options.seconds, options.briefly)
     found: list[Row] = []
     print(HEAD.format("model", "way", "Transposes", "views", "bytes", "executed", "time", "results"))
     for model in models(options.folder, options.only, ".onnx"):

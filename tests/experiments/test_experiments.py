@@ -35,6 +35,7 @@ COMMANDS = {
     "measure.dynamic": ["--rows", "1", "--most", "20000"],
     "compare.emulated": ["{onnx}", "{scratch}"],
     "measure.executed": [MODELS, "--only", "network/00000", "--target", "ort-arm"],
+    "make.exporter_networks": ["{scratch}/exported", "--seeds", "1"],
     "make.figures": ["{scratch}"],
     "fuzz.forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
     "measure.forms": [MODELS, "--small", "--form", "PRelu limits"],
