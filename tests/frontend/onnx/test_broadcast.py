@@ -16,7 +16,7 @@ BOOLEAN, WHOLE = ("And", "Or", "Xor"), ("BitShift", "BitwiseAnd", "BitwiseOr", "
 OTHERS = ("BatchNormalization", "Expand", "Gather", "Gemm", "LayerNormalization", "MatMul", "QuantizeLinear", "Tile")
 OPERATORS = sorted({*BROADCASTING, "Clip", *OTHERS} - {"StringConcat", "SwiGLU"})
 ATTRIBUTES = {"BitShift": {"direction": "LEFT"}, "Mod": {"fmod": 1}}
-SEEDS = 24
+SEEDS = 12
 
 Random = np.random.Generator
 

@@ -93,8 +93,8 @@ def looked_at(seed: int, way: str, among: Collection[str]) -> tuple[set[str], in
     return lost, tried
 
 
-@pytest.mark.parametrize(("way", "cases"), [(way, cases) for way in WAYS for cases in (CASES, RELATED)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("cases", [CASES, RELATED])
+@pytest.mark.parametrize(("seed", "way"), [*enumerate(WAYS)])
 def test_an_open_size_loses_no_rule(seed: int, way: str, cases: Mapping[str, object]) -> None:
     """In a process of its own, which knows the rules and operators that are imported here, and no others."""
     among = sorted(cases.keys() - REFUSED)

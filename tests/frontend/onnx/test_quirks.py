@@ -61,7 +61,7 @@ def quantised(model: ModelProto) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(45))
+@pytest.mark.parametrize("seed", range(30))
 def test_results_stay(seed: int) -> None:
     kinds = (random_model, random_flow, random_stored)
     writer, plain = kinds[seed % 3](seed)
@@ -71,7 +71,7 @@ def test_results_stay(seed: int) -> None:
 
 
 @pytest.mark.parametrize("opset", range(7, 18))
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_older_operator_sets(seed: int, opset: int) -> None:
     x = np.random.default_rng(seed).normal(size=(2, 3, 4, 4)).astype(np.float32)
     agrees(random_older(seed, opset), [{"x": x, "condition": np.array(each)} for each in (False, True)])
@@ -118,12 +118,13 @@ MOVING: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
 
 
 @pytest.mark.parametrize("dtype", STORED)
-@pytest.mark.parametrize("again", [False, True])
-def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str, again: bool) -> None:
-    """Whatever reads dequantised numbers, loads and computes the same for every type that they are stored as."""
+def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str) -> None:
+    """Whatever reads dequantised numbers, loads and computes the same for every type that they are stored as; every
+    other one is quantised again.
+    """
     data = np.random.default_rng(0).normal(size=(1, 4, 4, 4)).astype(np.float32) / 4
     steps = {"s": np.float32(0.01), "z": np.array(7, dtype)}
-    for op, constants, attributes in MOVING:
+    for number, (op, constants, attributes) in enumerate(MOVING, STORED.index(dtype)):
         first = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"])]
         if dtype == "int32":
             first = [
@@ -136,7 +137,7 @@ def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str, again: bool) -
         if op == "Where":
             nodes.append(helper.make_node("Greater", ["c", "p"], ["test"]))
             inputs = ["test", "c", "p"]
-        last = "k" if again and dtype != "int32" else "y"
+        last = "k" if number % 2 and dtype != "int32" else "y"
         nodes.append(helper.make_node(op, inputs, [last], **attributes))
         if last == "k":
             nodes.append(helper.make_node("QuantizeLinear", ["k", "s", "z"], ["l"]))

@@ -29,9 +29,9 @@ def run(model: onnx.ModelProto, feeds: dict[str, Array], *, optimised: bool = Fa
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
-def test_results_stay(seed: int, objective: str) -> None:
+def test_results_stay(seed: int) -> None:
     writer, source = random_model(seed, dynamic=seed % 3 == 0)
+    objective = ("min-executed", "min-transpose")[seed % 2]
     found = layoutsolve.convert(source.SerializeToString(), objective=objective)
     onnx.checker.check_model(found.model, full_check=True)
     ends = [[port.name for port in ports] for ports in (source.graph.input, source.graph.output)]
@@ -87,7 +87,7 @@ def test_images_with_channels_last_at_both_ends(seed: int) -> None:
     assert layoutsolve.verify(source.SerializeToString(), found).passed
 
 
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", range(24))
 def test_twice_changes_nothing(seed: int) -> None:
     """What has been written comes back byte for byte, whatever was asked for; with other weights as well."""
     _, source = (random_flow if seed % 2 else random_model)(seed, dynamic=seed % 3 == 0)
@@ -136,15 +136,15 @@ def test_ends_that_are_moved_cost_a_transpose_each(seed: int) -> None:
         {"layouts": {writer.inputs[0]: last[seed % 3]}},
     ]
     objective = ("min-executed", "min-transpose")[seed % 2]
-    for options in (choices[seed % 5], choices[(seed + 2) % 5]):
-        found = layoutsolve.convert(source, objective=objective, **options)
-        assert moves(found.model).transposes <= before.transposes + len(found.moved_ends)
-        if options["inputs" if "inputs" in options else "layouts"] == "nchw":
-            assert not found.moved_ends and moves(found.model).counts <= before.counts
-        moved, back = found.permutations(inputs=True), found.permutations(inputs=False)
-        fed = {name: data.transpose(moved.get(name, range(data.ndim))).copy() for name, data in feeds.items()}
-        result = run(found.model, fed)[0]
-        result = result.transpose(np.argsort(next(iter(back.values()), range(rank))))
-        steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in model.graph.node) else 0
-        assert np.abs(truth - result).max() <= 1e-5 * np.abs(truth).max() + 3 * steps
-        assert layoutsolve.verify(source, found).passed
+    options = choices[seed % 5]
+    found = layoutsolve.convert(source, objective=objective, **options)
+    assert moves(found.model).transposes <= before.transposes + len(found.moved_ends)
+    if options["inputs" if "inputs" in options else "layouts"] == "nchw":
+        assert not found.moved_ends and moves(found.model).counts <= before.counts
+    moved, back = found.permutations(inputs=True), found.permutations(inputs=False)
+    fed = {name: data.transpose(moved.get(name, range(data.ndim))).copy() for name, data in feeds.items()}
+    result = run(found.model, fed)[0]
+    result = result.transpose(np.argsort(next(iter(back.values()), range(rank))))
+    steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in model.graph.node) else 0
+    assert np.abs(truth - result).max() <= 1e-5 * np.abs(truth).max() + 3 * steps
+    assert layoutsolve.verify(source, found).passed

