@@ -4,10 +4,10 @@ Places are drawn from all files of the package. A mutant is tried with the tests
 ``experiments.fuzz.reached`` noted them: those of its own room first, one of each test function before a second one of
 any, quick ones before slow ones, until one fails or their time is over.
 
-    python -m pytest -n 2 -p experiments.fuzz.reached --reached REACHED
     python -m experiments.fuzz.code_mutants REACHED --seed 0 --count 300 --json mutants.json
 
-A mutant that survives is equivalent, or in code that does nothing, or wants a test.
+Where there is no such folder all tests are run first, which takes as long as they do. A mutant that survives is
+equivalent, or in code that does nothing, or wants a test.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ import argparse
 import ast
 import contextlib
 import copy
-import io
+import importlib
 import json
 import multiprocessing
 import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +48,9 @@ SLACK = 60.0
 
 MEMORY = 8 << 30
 """The address space of a process that runs a mutant."""
+
+PRELOADED = ("hypothesis", "onnx", "onnxruntime", "ortools.linear_solver.pywraplp", "ortools.sat.python.cp_model")
+"""What most tests load."""
 
 FILES = 12
 """How many files of tests a mutant is tried with at once: to collect them takes time as well."""
@@ -192,8 +197,8 @@ def _setter(node: ast.AST, field: str, value: object) -> Change:
     return lambda: setattr(node, field, value)
 
 
-def _replacer(items: list[ast.AST] | list[ast.stmt] | list[ast.cmpop] | list[ast.expr], place: int, value: ast.AST) -> Change:
-    return lambda: items.__setitem__(place, value)  # type: ignore[index, call-overload]
+def _replacer(items: list[Any], place: int, value: ast.AST) -> Change:
+    return lambda: items.__setitem__(place, value)
 
 
 def _becomes(node: ast.UnaryOp, other: ast.expr) -> Change:
@@ -203,7 +208,7 @@ def _becomes(node: ast.UnaryOp, other: ast.expr) -> Change:
     return change
 
 
-@lru_cache(maxsize=None)
+@cache
 def places(path: str) -> tuple[Place, ...]:
     """All places of a file, numbered."""
     tree = ast.parse((instrumented.ROOT / path).read_bytes())
@@ -263,7 +268,7 @@ def drawn(seed: int, count: int, only: Sequence[str] = ()) -> list[Place]:
 # -- tests ---------------------------------------------------------------------------------------------------------
 
 
-class Tests:
+class Reaching:
     """The tests that a mutant is tried with."""
 
     def __init__(self, reached: dict[str, Reach]) -> None:
@@ -323,7 +328,7 @@ def _is_near(test: str, path: str) -> bool:
 # -- trying --------------------------------------------------------------------------------------------------------
 
 
-def tried(place: Place, tests: Tests, seconds: float) -> Verdict:
+def tried(place: Place, tests: Reaching, seconds: float) -> Verdict:
     """What becomes of a mutant."""
     tree = ast.parse((instrumented.ROOT / place.path).read_bytes())
     _, before, after = mutated(place.path, tree, place.number)
@@ -379,12 +384,13 @@ def _outcome(place: Place, names: list[str], seconds: float) -> tuple[str, str]:
 def _run(place: Place, names: list[str], folder: Path) -> None:
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    forget()
     argument = f"{place.path}#{place.number}"
     os.environ.update(instrumented.environment(folder, "code_mutants", argument))
     inherited(argument)
     for number in (1, 2):
         os.dup2(os.open(folder / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder / 'base'}"]
+    options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder}/base"]
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     files = dict.fromkeys(name.partition("::")[0] for name in names)
     status = pytest.main([*options, *(each for each in files if (instrumented.ROOT / each).exists())], [Only(names)])
@@ -404,23 +410,17 @@ class Only:
         items[:] = [found[name] for name in self._names if name in found]
 
 
-def preload() -> None:
-    """Load what tests need and no mutation changes."""
-    import hypothesis
-    import onnx
-    import onnxruntime
-    import ortools.linear_solver.pywraplp
-    import ortools.sat.python.cp_model  # noqa: F401
-
-    with contextlib.redirect_stderr(io.StringIO()):
-        import ai_edge_litert.interpreter
-    assert not any(name.split(".")[0] == "layoutsolve" for name in sys.modules)
+def forget() -> None:
+    """Have everything imported again that a mutation may change, and what has imported from that."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("layoutsolve", "tests")]:
+        del sys.modules[name]
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("reached", type=Path, help="what experiments.fuzz.reached noted")
+    parser.add_argument("reached", type=Path, help="what experiments.fuzz.reached noted, or is to note")
+    parser.add_argument("--tests", action="append", default=[], metavar="PATH", help="run these tests first, not all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0, help="leave out so many mutants")
@@ -429,18 +429,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="processor time of the tests for a mutant")
     parser.add_argument("--json", type=Path, help="a file for the verdicts")
     options = parser.parse_args()
-    tests = Tests(read(options.reached))
+    if not options.reached.exists():
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "experiments.fuzz.reached", "--reached"]
+        subprocess.run([*command, str(options.reached), *options.tests], cwd=instrumented.ROOT, check=False)
+    for name in PRELOADED:
+        importlib.import_module(name)
+    tests = Reaching(read(options.reached))
     if options.place:
         given = [each.rpartition("#") for each in options.place]
         chosen = [places(path)[int(number)] for path, _, number in given]
     else:
         chosen = drawn(options.seed, options.count, options.only)[options.first :]
-    preload()
     counts: Counter[str] = Counter()
     for place in chosen:
         verdict = tried(place, tests, options.seconds)
         counts[verdict.verdict] += 1
-        print(f"{verdict.verdict:12} {place.path}:{place.line} #{place.number}  {verdict.after}  {verdict.test}", flush=True)
+        where = f"{place.path}:{place.line} #{place.number}"
+        print(f"{verdict.verdict:12} {where}  {verdict.after}  {verdict.test}", flush=True)
         if options.json:
             with options.json.open("a") as file:
                 file.write(json.dumps(asdict(verdict)) + "\n")

@@ -12,7 +12,6 @@ import builtins
 import importlib
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -174,5 +173,3 @@ def inherited(folder: str) -> None:
 def merged(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """The blocks of both."""
     return {path: one.get(path, 0) | other.get(path, 0) for path in {*one, *other}}
-
-

@@ -41,9 +41,10 @@ def read(folder: Path) -> dict[str, Reach]:
                 known.append((line["new"][0], int(line["new"][1], 16)))
                 continue
             reach = found[line["id"]]
-            given = line["reached"]
-            blocks = {key: int(value, 16) for key, value in given.items()} if isinstance(given, dict) else None
-            reach.blocks = instrumented.merged(reach.blocks, dict(known[k] for k in given) if blocks is None else blocks)
+            given = line["reached"]  # numbers of sets that are known, or the sets of a process by itself
+            own = given.items() if isinstance(given, dict) else ()
+            blocks = {path: int(bits, 16) for path, bits in own} or dict(known[each] for each in given)
+            reach.blocks = instrumented.merged(reach.blocks, blocks)
             reach.seconds += line.get("seconds", 0.0)
             reach.passed &= line.get("passed", True)
     return dict(found)
