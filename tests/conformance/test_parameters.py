@@ -34,7 +34,7 @@ from tests.conformance.sandwich import NoSandwichError, sandwich
 from tests.conformance.test_conformance import CASES, reference, solved
 from tests.truth import litert
 
-FEW = 3
+FEW = 2
 """Of how many cases the parameters are changed, for each type of an operator."""
 
 STRATEGIES = ("cpsat", "push", "propagate", "transpose")

@@ -53,7 +53,7 @@ between so many dimensions that not all orders on their way are looked at.
 LARGEST = 6_000_000
 """Bytes of the largest file that is run; conversion is tested for all."""
 
-EXACT = 700_000
+EXACT = 300_000
 """Bytes below which models of bytes are held against LiteRT, bit for bit."""
 
 

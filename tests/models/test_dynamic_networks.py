@@ -23,7 +23,7 @@ from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.truth import litert
 
-SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) // 3
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "24")) // 3
 
 WAYS: tuple[Mapping[str, Any], ...] = (
     {"inputs": "free", "outputs": "free"},

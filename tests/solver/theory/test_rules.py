@@ -30,7 +30,7 @@ from tests.solver.cases import CASES, Random, graph_of
 from tests.solver.siblings import own
 from tests.solver.standard import RELATED
 
-SEEDS = range(12)
+SEEDS = range(8)
 FEWER = range(4)
 """Seeds of operators that are as others are."""
 
