@@ -7,6 +7,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,21 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["LAYOUTSOLVE_CORPUS"] = str(folder)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_litert() -> Iterator[None]:
+    """All verifications share LiteRT's process, which takes longer to start than to run small models."""
+    from layoutsolve.verification import verify
+    from layoutsolve.verification.runtimes import LiteRT
+    from tests.truth import litert
+
+    def shared(timeout: float) -> AbstractContextManager[LiteRT]:
+        return LiteRT(timeout) if timeout < 60 else nullcontext(litert())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(verify, "LiteRT", shared)
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -13,7 +13,10 @@ from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.golden.models import MODELS
 
-FIRST = list({case.operator: case for case in families.every_case()}.values())
+LONG = ("CUSTOM:PosenetDecoderOp",)
+"""What becomes hundreds of operators, as long texts as these are."""
+
+FIRST = list({case.operator: case for case in families.every_case() if case.operator not in LONG}.values())
 """A case of every operator."""
 
 

@@ -78,13 +78,13 @@ def integers(found: layoutsolve.Conversion) -> bool:
     return written
 
 
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", range(24))
 def test_products_are_those_of_litert(tmp_path: Path, seed: int) -> None:
     layer, weights = dense(seed), ("unsigned", "signed")[seed % 2]
     found = layoutsolve.convert(layer.source, dynamic="integer", target=target(tmp_path, 1, 1, weights))
     assert integers(found)
     judge(Case("", "", lambda: layer.model, tolerance=2e-6), layer.model, found.model)
-    assert layoutsolve.verify(layer.source, found).passed
+    assert layoutsolve.verify(layer.source, found, samples=4).passed
 
 
 @pytest.mark.parametrize("seed", range(4))
