@@ -43,8 +43,10 @@ from experiments.fuzz.reached import Reach, read
 SECONDS = 60.0
 """Processor time of the tests that a mutant is tried with, as they took it without a mutation."""
 
-SLACK = 60.0
-"""Seconds beyond twice the time of its tests after which a mutant counts as one that does not end."""
+TIMES, SLACK, WALL = 4.0, 30.0, 10.0
+"""So many times the processor time of its tests, and so many seconds more, are what a mutant may take before it counts
+as one that does not end; so many times that by the clock, as other processes may have the processor.
+"""
 
 MEMORY = 8 << 30
 """The address space of a process that runs a mutant."""
@@ -338,7 +340,7 @@ def tried(place: Place, tests: Reaching, seconds: float) -> Verdict:
     began = time.monotonic()
     for batch in _batches(names):
         expected = sum(tests.reached[name].seconds for name in batch)
-        record.verdict, record.test = _outcome(place, batch, 4 * expected + SLACK)
+        record.verdict, record.test = _outcome(place, batch, TIMES * expected + SLACK)
         if record.verdict != "survived":
             break
     record.seconds = round(time.monotonic() - began, 1)
@@ -364,16 +366,16 @@ def _outcome(place: Place, names: list[str], seconds: float) -> tuple[str, str]:
     """Run tests with a mutant, in a process of its own: the verdict, and the test that failed."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
-        process = multiprocessing.get_context("fork").Process(target=_run, args=(place, names, Path(folder)))
+        process = multiprocessing.get_context("fork").Process(target=_run, args=(place, names, Path(folder), seconds))
         process.start()
-        process.join(seconds)
+        process.join(WALL * seconds)
         late = process.is_alive()
         if process.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.join()
         text = told.read_text(errors="replace") if told.exists() else ""
-    if late:
+    if late or process.exitcode == -signal.SIGXCPU:
         return "killed", "it does not end"
     if process.exitcode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return "survived", ""
@@ -381,8 +383,9 @@ def _outcome(place: Place, names: list[str], seconds: float) -> tuple[str, str]:
     return "killed", failed[1] if failed else f"exit {process.exitcode}: {text[-200:]}"
 
 
-def _run(place: Place, names: list[str], folder: Path) -> None:
+def _run(place: Place, names: list[str], folder: Path, seconds: float) -> None:
     os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     forget()
     argument = f"{place.path}#{place.number}"
@@ -390,7 +393,7 @@ def _run(place: Place, names: list[str], folder: Path) -> None:
     inherited(argument)
     for number in (1, 2):
         os.dup2(os.open(folder / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder}/base"]
+    options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={folder}/base"]
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     files = dict.fromkeys(name.partition("::")[0] for name in names)
     status = pytest.main([*options, *(each for each in files if (instrumented.ROOT / each).exists())], [Only(names)])

@@ -25,7 +25,7 @@ LOAD, TRIES = 2.0, 5
 HARD: dict[str, Callable[[], bytes]] = {
     **{f"orders of rank {rank}": partial(many_orders, rank, 4) for rank in (4, 8, 12)},
     **{name: partial(LINEAR[name][0], LINEAR[name][1]) for name in ("joined_in_turn", "readers", "calls", "views")},
-    **{f"network {seed}": lambda seed=seed: network(seed).source for seed in range(4)},  # type: ignore[misc]
+    **{f"network {seed}": lambda seed=seed: network(seed).source for seed in range(2)},  # type: ignore[misc]
 }
 
 
@@ -42,7 +42,7 @@ def test_held_through_all_stages(name: str) -> None:
     for objective, strategy in [*((objective, "cpsat") for objective in OBJECTIVES), ("min-executed", "push")]:
         spent(source, AT_ONCE, objective, strategy)  # what is imported and cached at first
         least, _ = spent(source, AT_ONCE, objective, strategy)
-        for seconds in (0.05, 0.4):
+        for seconds in (0.05, 0.2):
             found = (spent(source, seconds, objective, strategy) for _ in range(TRIES))
             held = (
                 took <= max(1.1 * seconds + 0.2, LOAD * least) and done.ended in ("", "seconds") for took, done in found

@@ -18,7 +18,7 @@ from tests.random_models import network
 KINDS = ("float32", "int8", "uint8", "dynamic")
 """Kinds of random networks."""
 
-FEW = 3
+FEW = 2
 """How many faults are tried in each network."""
 
 

@@ -173,8 +173,9 @@ def test_inputs_in_the_middle_between_two_numbers_do_not_depart(zero: int, insid
     assert found.inspection is not None and found.inspection.departure is None and found.inspection.compared
 
 
-@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (1, 4, 3), (2, 1, 5), (1, 1, 6)])
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "behind"), [((1, 8), True), ((8, 1), False), ((1, 4, 3), True), ((2, 1, 5), False), ((1, 1, 6), True)]
+)
 def test_another_shape_departs(shape: tuple[int, ...], behind: bool) -> None:
     """A Transpose that only moves dimensions of size 1 keeps all elements where they are: its shape alone is wrong."""
     build, order = Builder(), tuple(reversed(range(len(shape))))
