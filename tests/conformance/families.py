@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ ELSEWHERE = dict.fromkeys(
 """Operators that have no cases here, and why."""
 
 
+@cache
 def every_case() -> list[Case]:
-    """All cases, of all families."""
+    """All cases, of all families: one list for all that ask."""
     return all_cases()

@@ -19,7 +19,6 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime, optimised
 from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
-from tests.conformance.cases import Case, Model
 from tests.conformance.rewritten import rewritten
 from tests.conformance.running import FEW_LEVELS, judge
 
@@ -72,9 +71,12 @@ def halves(model: onnx.ModelProto) -> int:
     return sum(each.data_type == TensorProto.FLOAT16 for each in model.graph.initializer)
 
 
-@pytest.mark.parametrize(("case", "model"), rewritten(in_halves, every_lowering(), 1))
-def test_of_every_operator(case: Case, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("operator", every_lowering())
+def test_of_every_operator(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever reads it, a constant of float16 is stored as that, and what is loaded is the same to the bit."""
+    case, model = next(rewritten(in_halves, operator, 1), (None, None))
+    if case is None or model is None:
+        pytest.skip("it reads no constants of floats")
     monkeypatch.setattr(tensors, "HALVED", 1)
     for module in ("tflite.lower", "onnx.lower"):
         monkeypatch.setattr(f"layoutsolve.frontend.{module}.are_halves", lambda data, dtype: dtype == "float16")
