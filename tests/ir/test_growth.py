@@ -93,10 +93,10 @@ def bounded(models: Mapping[str, bytes], folder: Path, beside: Mapping[str, int]
 
 @pytest.mark.parametrize("place", PLACES)
 def test_operators(place: str, tmp_path: Path) -> None:
-    """None of them is refused: what is not computed while converting is left to the runtime. A fifth of them is tried
+    """None of them is refused: what is not computed while converting is left to the runtime. A tenth of them is tried
     within bodies and functions.
     """
-    chosen = list(FAMILIES.items())[:: 1 if place == "plain" else 5]
+    chosen = list(FAMILIES.items())[:: 1 if place == "plain" else 10]
     assert not bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
 
 
