@@ -357,6 +357,14 @@ def test_results_are_equal(name: str, dtype: str) -> None:
     assert covered > len(SEEDS) // 2
 
 
+def test_steps_that_are_too_small_for_a_gate() -> None:
+    """HARD_SWISH's gate of 15 bits would have to be shifted to the left, which LiteRT does not do."""
+    net = Network("int8", 0)
+    x, y = net.input(2, 8, quant=Quant([0.1], [0])), net.output(2, 8, quant=Quant([0.0005], [0]))
+    with pytest.raises(UnsupportedError, match="its output scale is too small"):
+        read(net.finish("HARD_SWISH", [x], y), "case", Reading(quant="exact"))
+
+
 def test_exponentials_are_rounded_once() -> None:
     """LiteRT's come from the platform's C library, which rounds a few in a thousand otherwise at most."""
     net, count = Network("int8", 0), 100_000

@@ -62,9 +62,18 @@ def spectrum(reader: str, dtype: str) -> bytes:
     return builder.finish(out)
 
 
+def slopes_of_16_bits() -> bytes:
+    """A PRELU of 16 bits throughout."""
+    builder, quant = Builder(), Quant([0.01], [0])
+    x, out = builder.input("x", (2, 4), "int16", quant=quant), builder.tensor("out", (2, 4), "int16", quant=quant)
+    builder.operator("PRELU", [x, builder.constant("slope", [1, 2, 3, 4], "int16", quant)], [out])
+    return builder.finish(out)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
+        (slopes_of_16_bits(), "its slope is of 16 bits, of which LiteRT reads 8"),
         (one("RFFT2D", [((2, 8), "float32"), [2, 8]], ((2, 5), "complex64")), "output of the model holds complex"),
         (one("RFFT2D", [((2, 6), "float32"), [2, 6]], ((2, 4), "complex64")), "powers of two"),
         (one("COMPLEX_ABS", [((2, 5), "complex64")], ((2, 5), "float32")), "is of type complex64"),
