@@ -323,8 +323,16 @@ def _scattered(name: str) -> int:
 
 def _is_near(test: str, path: str) -> bool:
     """Whether tests lie where those of a file do."""
+    return test.startswith(_room(path))
+
+
+@cache
+def _room(path: str) -> str:
+    """The folder of tests that is called as the folder of a file is, or as the one around that."""
     folder = Path(path).parent.as_posix().removeprefix("layoutsolve/")
-    return test.startswith(f"tests/{folder}/")
+    while not (instrumented.ROOT / "tests" / folder).is_dir():
+        folder = Path(folder).parent.as_posix()
+    return f"tests/{folder}/".replace("/./", "/")
 
 
 # -- trying --------------------------------------------------------------------------------------------------------

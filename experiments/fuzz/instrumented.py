@@ -113,7 +113,7 @@ def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
 def probed(path: str, tree: ast.Module) -> ast.Module:
     """A file in which each block notes that it is executed."""
     blocks = Blocks(tree)
-    REACHED[path] = bytearray(len(blocks.starts))
+    REACHED.setdefault(path, bytearray(len(blocks.starts)))  # some code is asked for more than once
     for number, (body, first) in enumerate(blocks.starts):
         if number:
             probe = ast.parse(f"_reached_[{number}] = 1").body[0]

@@ -100,7 +100,7 @@ def test_operators(place: str, tmp_path: Path) -> None:
     assert not bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
 
 
-@pytest.mark.parametrize("steps", [40, 500])
+@pytest.mark.parametrize("steps", [40, 300])
 def test_sizes(steps: int, tmp_path: Path) -> None:
     assert not bounded({name: make(steps) for name, make in SIZES.items()}, tmp_path)
 
@@ -139,11 +139,13 @@ def test_functions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_growing_dimensions(place: str, tmp_path: Path) -> None:
-    """Each is refused for them, or left to the runtime."""
-    refused = bounded({name: PLACES[place](family) for name, family in DEEP.items()}, tmp_path)
+    """Each is refused for them, or left to the runtime; a third of them within bodies and functions."""
+    step = 1 if place == "plain" else 3
+    chosen = dict([*DEEP.items()][::step])
+    refused = bounded({name: PLACES[place](family) for name, family in chosen.items()}, tmp_path)
     assert all("32" in said for said in refused.values()), refused
-    assert len(refused) >= len(DEEP) // 2
-    shallow = {name: PLACES[place](family) for name, family in SHALLOW.items()}
+    assert len(refused) >= len(chosen) // 2
+    shallow = {name: PLACES[place](family) for name, family in [*SHALLOW.items()][::step]}
     assert not bounded(shallow, tmp_path)
 
 

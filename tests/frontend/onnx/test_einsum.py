@@ -13,7 +13,7 @@ from experiments.onnx_shared import session
 from layoutsolve.errors import ModelError
 from layoutsolve.ir.graph import Array
 
-SEEDS, SHARES = 480, 8
+SEEDS, SHARES = 240, 8
 
 ELLIPSIS = "..."
 

@@ -12,7 +12,7 @@ import layoutsolve
 from experiments.onnx_shared import session
 from layoutsolve.ir.graph import Array
 
-SEEDS, SHARES = 96, 4
+SEEDS, SHARES = 48, 4
 
 
 def model(seed: int) -> tuple[ModelProto, dict[str, Array]]:

@@ -99,8 +99,10 @@ def diagonal(kernel: Sequence[int], strides: Sequence[int]) -> list[tuple[int, i
 @pytest.mark.parametrize("kernel", PAIRS, ids=str)
 @pytest.mark.parametrize("operator", [*POOLS, *CONVOLUTIONS[:2]])
 def test_dynamic_sizes(operator: str, kernel: tuple[int, int]) -> None:
-    """SAME over sizes that are known at run time only is right for each, or refused."""
-    for strides in product(STRIDES, repeat=2):
+    """SAME over sizes that are known at run time only is right for each, or refused. Every other pair of strides is
+    tried, of neighbouring kernels the others.
+    """
+    for strides in [*product(STRIDES, repeat=2)][sum(kernel) % 2 :: 2]:
         dtype = "float32" if operator == "L2_POOL_2D" or sum(kernel + strides) % 2 else "int8"
         source = windowed(operator, dtype, kernel, strides, (-1, -1))
         if operator in POOLS and refused(kernel, strides):
