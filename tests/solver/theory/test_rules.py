@@ -30,7 +30,7 @@ from tests.solver.cases import CASES, Random, graph_of
 from tests.solver.siblings import own
 from tests.solver.standard import RELATED
 
-SEEDS = range(8)
+SEEDS = range(6)
 FEWER = range(4)
 """Seeds of operators that are as others are."""
 
