@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 import layoutsolve
 from experiments.make.demo import mobilenet
 from layoutsolve import Conversion
+from layoutsolve.reporting.sections import verified
 from layoutsolve.verification.layer_accuracy import Inspection
 from tests.builder import Builder, Quant
 from tests.frontend.passes.test_infinities import masked
@@ -100,6 +101,7 @@ def test_a_fault_is_named(seed: int) -> None:
             continue
         assert index in (departure.index, *(int(other.rpartition("#")[2]) for other in departure.others))
         assert not told.passed and f"operator {departure.index} {departure.operator} " in str(told)
+        assert 'class="soft"' in str(verified(clean)) and 'class="soft"' not in str(verified(told))
         found += 1
         if found == FAULTS:
             break

@@ -77,7 +77,7 @@ def _in_integers(call: Call, before: int, after: int) -> Neighbours:
         scale = (_ONE * (before - 1) + (after - 1) // 2) // (after - 1)
     place = np.arange(after, dtype=np.int64) * scale
     place = place + scale // 2 - _ONE // 2 if has_halves(call) else place
-    lower = np.maximum(np.trunc(place / _ONE).astype(np.int64), 0)
+    lower = np.trunc(place / _ONE).astype(np.int64)
     upper = np.minimum(np.trunc((place + _ONE - 1) / _ONE).astype(np.int64), before - 1)
     weights = place - _ONE * lower
     return (lower, _ONE - weights), (upper, weights)
