@@ -140,7 +140,7 @@ def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
             gc.garbage.clear()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:
     """Also where the work is too little for it: orders first, groupings then, takes far less."""
     graph, tiers = random_graph(seed, 25, CONTROL), OBJECTIVES["min-nodes"]
@@ -161,14 +161,14 @@ def test_work_needs_no_clock(work: int) -> None:
 def test_the_same_bytes_under_load() -> None:
     """A search that work ends gives the same model beside busy processes."""
     graph, found = conflicting_grid(4, 4), []
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
-        found.append(assign(graph, limit=Limit(200_000)))
+        found.append(assign(graph, limit=Limit(60_000)))
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    found.append(assign(graph, limit=Limit(200_000)))
+    found.append(assign(graph, limit=Limit(60_000)))
     assert {each.ended for each in found} == {"work"}
     first, second = (serialise(apply(each)).SerializeToString(deterministic=True) for each in found)
     assert first == second

@@ -83,7 +83,7 @@ def test_layouts_equal_brute_force() -> None:
     """
     force = BruteForce()
 
-    @settings(checked, max_examples=80)
+    @settings(checked, max_examples=40)
     @given(small_graphs, st.sampled_from(["min-nodes", "min-bytes", "min-transpose", "min-executed"]))
     def check(graph: Graph, objective: str) -> None:
         lowest = force.lowest(Statement(graph, goal=Goal(objective)).layouts(), OBJECTIVES[objective])
@@ -105,7 +105,7 @@ def test_layouts_equal_brute_force() -> None:
     assert force.covers(0.5), force
 
 
-@settings(checked, max_examples=8)
+@settings(checked, max_examples=4)
 @given(larger_graphs, st.integers(1, 4))
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
@@ -144,7 +144,7 @@ def test_a_view_between_fast_transposes_may_beat_a_slow_one(seed: int, size: int
         np.testing.assert_allclose(result, each, rtol=1e-4, atol=1e-5)
 
 
-@settings(checked, max_examples=15)
+@settings(checked, max_examples=8)
 @given(larger_graphs)
 def test_file_price_and_heuristics(graph) -> None:
     """Every strategy's file has what its price says and computes the same; none beats the solver."""
@@ -218,7 +218,7 @@ def test_any_losses_equal_brute_force(objective: str) -> None:
     """Whatever the motions of a target lose, nothing that is left out before the search is a loss."""
     tiers, force = coarse_tiers(OBJECTIVES[objective]) or (), BruteForce()
 
-    @settings(checked, max_examples=150)
+    @settings(checked, max_examples=75)
     @given(small_graphs, st.dictionaries(st.sampled_from(["swap", "rows", "general"]), st.integers(0, 4)))
     def check(graph: Graph, losing: dict[str, int]) -> None:
         hidden = {**default_target().hidden, **{("Transpose", motion): lost for motion, lost in losing.items()}}
