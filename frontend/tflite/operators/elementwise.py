@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
@@ -291,6 +292,8 @@ def atan2(call: Call) -> None:
     """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
     y, x, shape = operands(call)
     slot = call.slot()
+    if call.origin.operator == "ATAN2" and not call.agree(x.shape, y.shape):  # TensorFlow's own repeats operands
+        raise ModelError(f"{call.origin} reads {y} and {x}, which have to be alike")
     if y.dtype not in ("float32", "float16"):
         raise GapError(f"it computes angles of {y.dtype}", "use float32")
 
