@@ -82,10 +82,12 @@ class Arrangements:
                 waiting.append(chain(self._cheaper(found), map(merges, list(self.partial.values()))))
 
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
-        """An arrangement with the labels that count for the price innermost, or one dimension, where that costs less.
+        """An arrangement with the labels that count for the price innermost, or one dimension elsewhere, where that
+        costs less.
 
-        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
-        labels go anywhere else only where they cost something innermost.
+        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow, and
+        costs none where the dimension is one that is added before. All labels that count go anywhere else only where
+        they cost something innermost.
         """
         if self.weigh is None or not self.form.sensitive:
             return
@@ -100,7 +102,9 @@ class Arrangements:
         moved = tuple(counting for _, counting in split if counting)
         innermost = self._legal((*others, *moved))
         ways = [innermost]
-        ways += [self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))]
+        for place, group in enumerate(full):
+            rest = full[:place] + full[place + 1 :]
+            ways += [self._legal((*rest[:to], group, *rest[to:])) for to in reversed(range(len(full)))]
         if self._price(innermost) != FREE:
             ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
         for found in dict.fromkeys(ways):
