@@ -19,9 +19,11 @@ COMBINED = 3
 class Arrangements:
     """The rows of one of the forms of a relation, by its number, which is an :class:`Arranged` one."""
 
-    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
+    def __init__(self, relation: Relation, number: int, limit: Limit, units: bool = False) -> None:
+        """With ``units`` dimensions of size 1 are placed where an operator drops others beside them."""
         form = relation.forms[number]
         assert isinstance(form, Arranged)
+        self._fills = units and bool(form.dropped)
         self.ports = ports = relation.own.get(number, relation.ports)
         self.form, self.number, self.limit, self.weigh = form, number, limit, relation.weigh
         self.outputs = range(len(ports) - relation.outputs, len(ports))
@@ -82,12 +84,11 @@ class Arrangements:
                 waiting.append(chain(self._cheaper(found), map(merges, list(self.partial.values()))))
 
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
-        """An arrangement with the labels that count for the price innermost, or one dimension elsewhere, where that
-        costs less.
+        """An arrangement with the labels that count for the price innermost, or one dimension, where that costs less.
 
-        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow, and
-        costs none where the dimension is one that is added before. All labels that count go anywhere else only where
-        they cost something innermost.
+        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
+        labels go anywhere else only where they cost something innermost. Where several labels count, one dimension may
+        be in front, if that costs nothing: it moves no data where an operator before it adds that dimension.
         """
         if self.weigh is None or not self.form.sensitive:
             return
@@ -102,9 +103,10 @@ class Arrangements:
         moved = tuple(counting for _, counting in split if counting)
         innermost = self._legal((*others, *moved))
         ways = [innermost]
-        for place, group in enumerate(full):
-            rest = full[:place] + full[place + 1 :]
-            ways += [self._legal((*rest[:to], group, *rest[to:])) for to in reversed(range(len(full)))]
+        ways += [self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))]
+        several = range(1, len(full) if len(self.form.sensitive) > 1 else 0)
+        fronts = (self._legal((full[place], *full[:place], *full[place + 1 :])) for place in several)
+        ways += [found for found in fronts if self._price(found) == FREE]
         if self._price(innermost) != FREE:
             ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
         for found in dict.fromkeys(ways):
@@ -128,21 +130,25 @@ class Arrangements:
         row = next(self.rows(arrangement), None)
         return None if row is None or self.weigh is None else self.weigh(row)
 
-    def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
-        if partial in self.partial:
+    def _push_partial(self, part: Arrangement) -> Iterator[Row]:
+        if part in self.partial:
             return
-        wanted = self.partial[partial] = dict.fromkeys(slot for group in partial for slot in group)
+        wanted = self.partial[part] = dict.fromkeys(slot for group in part for slot in group)
         for full in [*self.full] or [self.logical]:
             if self.limit.over:
                 return
             yield from self._push_full(self._combined(full, wanted))
+        if self._fills and () in part:
+            orders = {tuple(chain.from_iterable(full)): full for full in reversed(self.full or [self.logical])}
+            for full in orders.values():
+                yield from self._push_full(self._legal(_filled(self._combined(full, wanted), part, wanted)))
 
     def _combined(self, full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
         """A full arrangement with some slots in the wanted order; most often they are in it already."""
         self.limit.spend(COMBINED * (len(self.slots) + 1))
         if [slot for group in full for slot in group if slot in wanted] == list(wanted):
             return full
-        return self._legal(_merged(full, wanted))
+        return self._legal(_reordered(full, wanted))
 
     def _whole(self, reading: Arrangement, together: bool, port: Port) -> Arrangement:
         """The arrangement with the slots of a port added that a layout does not show because their size is 1 there.
@@ -249,7 +255,21 @@ def stripped(layout: Layout) -> Layout:
     return layout[start:]
 
 
-def _merged(full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
+def _filled(full: Arrangement, part: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
+    """A partial arrangement with all other dimensions of a full one in the same order, after those they come after."""
+    groups = list(part)
+    place = next((index for index, group in enumerate(part) if group), len(part))
+    for group in full:
+        rest = tuple([slot for slot in group if slot not in wanted])
+        if rest:
+            groups.insert(place, rest)
+            place += 1
+        elif group:
+            place = 1 + next(index for index, each in enumerate(groups) if group[-1] in each)
+    return tuple(groups)
+
+
+def _reordered(full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
     """The full arrangement with some slots brought into the wanted order, in the places they have."""
     rest = iter(wanted)
     return tuple(tuple([next(rest) if slot in wanted else slot for slot in group]) for group in full)

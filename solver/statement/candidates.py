@@ -15,7 +15,7 @@ from math import factorial
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.block_orders import BLOCKS, every_order
-from layoutsolve.solver.statement.network import Entry, Orders
+from layoutsolve.solver.statement.network import Entry, Grain, Orders
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.row_cache import Memoised
 from layoutsolve.solver.statement.row_enumeration import AT_ONCE, ROWS, Alternatives
@@ -37,15 +37,15 @@ class Candidates:
         bare: LayoutProblem,
         limit: Limit,
         most: int,
-        orders: bool = False,
+        grain: Grain = Grain.GROUPINGS,
         kept: Orders | None = None,
     ) -> None:
-        """The problem is a ``bare`` one without operators, of ``orders`` alone or of groupings too. A variable may have
-        so many layouts at ``most``. Groupings are those of orders to be ``kept``, if there are some, which are
+        """The problem is a ``bare`` one without operators, of layouts that a ``grain`` distinguishes. A variable
+        may have so many layouts at ``most``. Groupings are those of orders to be ``kept``, if there are some, which are
         suggested to operators that nothing else leads to them.
         """
         self.entries, self.bare, self.limit, self.most = entries, bare, limit, most
-        self.orders, self.kept = orders, kept
+        self.grain, self.orders, self.kept = grain, grain is Grain.ORDERS, kept
         self.moving = [
             [port for port, each in enumerate(entry.ports) if not bare.variables[each].constant] for entry in entries
         ]
@@ -76,11 +76,11 @@ class Candidates:
         relation = self.entries[number].relation
         if relation is None:
             return None
-        key, orders = (limit, relation.key), self.orders  # what is made must not refer back to this: a cycle stays
+        key, grain = (limit, relation.key), self.grain  # what is made must not refer back to this: a cycle stays
         if key not in self.memos:
             exact = self.kept is not None
-            most = ROWS if exact or orders else AT_ONCE
-            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, exact, most), limit)
+            most = ROWS if exact or self.orders else AT_ONCE
+            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, grain, exact, most), limit)
         return self.memos[key].copy(limit)
 
     def problem(self, enough: int | None = None) -> LayoutProblem:
@@ -144,15 +144,17 @@ class Candidates:
         """
         sure = unlimited()
         for number, rows in enumerate(kept):
-            losses = ((row.price.hidden, row.price.transposes, row.price.nanoseconds) for row in self.rows[number])
-            if not all(map(any, losses)):
+            moving = self.moving[number]
+            easy = {_orders(row, moving) for row in self.rows[number] if not _loses(row)}
+            lossy = [row for row in rows if _orders(row, moving) not in easy]
+            if not lossy:
                 continue
             found = self._alternatives(number, sure) if self.capped else self.alternatives[number]
-            for row in rows:
-                for port in self.moving[number]:
+            for row in lossy:
+                for port in moving:
                     for suggested in dict.fromkeys((finest(row.layouts[port]), row.layouts[port])):
                         self._found(number, self._pushed(number, port, suggested, found))
-                self._found(number, () if found is None else found.ask(Alternatives.rest))
+            self._found(number, () if found is None else found.ask(Alternatives.rest))
             self._exhaust()
 
     def _exhaust(self) -> None:
@@ -233,3 +235,9 @@ class Candidates:
 
 def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:
     return tuple(order(row.layouts[port]) for port in ports)
+
+
+def _loses(row: Row) -> bool:
+    """Whether a row costs more than Reshapes by itself."""
+    price = row.price
+    return bool(price.hidden or price.transposes or price.nanoseconds)

@@ -8,7 +8,7 @@ from itertools import chain
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranged_rows import Arrangements
-from layoutsolve.solver.statement.network import Relation
+from layoutsolve.solver.statement.network import Grain, Relation
 from layoutsolve.solver.statement.placed_rows import Placements
 from layoutsolve.solver.theory.layout import Group, Layout, finest
 from layoutsolve.solver.theory.relation import Arranged
@@ -24,30 +24,35 @@ AT_ONCE = 256
 class Alternatives:
     """Enumerates the rows of one operator: each layout that is suggested at a port is pushed through all its forms.
 
-    Rows of the same ``orders`` are one candidate where these alone are chosen. With ``exact`` a fixed form is offered
+    Rows of the same orders are one candidate where the ``grain`` is these alone. With ``exact`` a fixed form is offered
     where its very layout is suggested; else, or where another form may have the same orders at another price, where its
     order is. The ``limit`` cuts rows off when it is
     over, and they are ``most`` at most.
     """
 
     def __init__(
-        self, relation: Relation, limit: Limit, orders: bool = False, exact: bool = False, most: int = ROWS
+        self,
+        relation: Relation,
+        limit: Limit,
+        grain: Grain = Grain.GROUPINGS,
+        exact: bool = False,
+        most: int = ROWS,
     ) -> None:
         self.relation, self.ports, self.weigh, self.limit = relation, relation.ports, relation.weigh, limit
-        self.orders, self._most, self.capped = orders, most, False
+        self.orders, self._most, self.capped = grain is Grain.ORDERS, most, False
         self._free: set[tuple[Layout, ...]] = set()
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
         self._paid: dict[tuple[int, Layout], Price] = {}
         exact = exact and not (self.weigh and any(isinstance(form, Arranged) for form in relation.forms))
         self.makers = [
-            Arrangements(relation, number, limit)
+            Arrangements(relation, number, limit, grain is Grain.UNITS)
             if isinstance(form, Arranged)
             else Placements(relation, number, limit, exact)
             for number, form in enumerate(relation.forms)
         ]
         self.arranged = [maker for maker in self.makers if isinstance(maker, Arrangements)]
         self.placed = [maker for maker in self.makers if isinstance(maker, Placements)]
-        estimated = self.ports if orders and self.placed else ()
+        estimated = self.ports if self.orders and self.placed else ()
         self._within = [cache(partial(_within, [*map(frozenset, port.logical)])) for port in estimated]
         source = [row.layouts for maker in self.arranged for row in maker.rows(maker.logical)]
         if isinstance(first := self.makers[0], Placements):

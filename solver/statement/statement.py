@@ -10,7 +10,7 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
-from layoutsolve.solver.statement.network import Entry, Orders, Relation
+from layoutsolve.solver.statement.network import Entry, Grain, Orders, Relation
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.row_enumeration import Alternatives
@@ -101,7 +101,7 @@ class Statement:
 
     def candidates(self, limit: Limit, most: int) -> Candidates:
         """Candidates of :meth:`orders`, of which more and more variables get exact conversion costs."""
-        return Candidates(self.entries, self._bare, limit, most, orders=True)
+        return Candidates(self.entries, self._bare, limit, most, Grain.ORDERS)
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""
@@ -110,10 +110,12 @@ class Statement:
         shapes = ((layout, factors) for layouts, factors in moving for layout in layouts)
         return unseen((tuple(tuple(own[atom] for atom in group) for group in layout) for layout, own in shapes), most)
 
-    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
+    def layouts(
+        self, kept: Orders | None = None, limit: Limit | None = None, grain: Grain = Grain.GROUPINGS
+    ) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
         most = AT_ONCE if kept is None else CANDIDATES
-        stated = Candidates(self.entries, self._bare, limit or unlimited(), most, kept=kept).problem()
+        stated = Candidates(self.entries, self._bare, limit or unlimited(), most, grain, kept).problem()
         return replace(stated, constants=self.constants())
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:

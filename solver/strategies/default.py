@@ -14,18 +14,21 @@ from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.duplicated_initializers import shared_rows
-from layoutsolve.solver.statement.network import Orders
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked, without_groupings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.baselines import in_source_order, propagate, transpose
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED
 from layoutsolve.solver.strategies.orders import cheapest_orders
+from layoutsolve.solver.strategies.tied_orders import with_tied_orders
 
 SEARCHED, ORDERS = 0.8, 0.8
 """The most of what is left of a limit that a stage may use: searching beside heuristics, and choosing orders beside
 groupings.
 """
+
+TRIED = 100_000
+"""The least work in which other orders that cost as little are tried, where Reshapes are left."""
 
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
@@ -129,26 +132,27 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
+    began = limit.work
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
     orders = replace(orders, rows=unbroken(statement.graph, orders.problem, orders.rows, coarse))
-    return grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
+    return grouped(statement, orders, coarse, limit, began - limit.work)
 
 
-def grouped(statement: Statement, kept: Orders, proof: Proof, limit: Limit) -> Assignment | None:
-    """Cheapest groupings of candidate orders, whose proof is ``proof``; None where the limit ends before there are
-    any.
+def grouped(statement: Statement, orders: Solution, coarse: Tiers, limit: Limit, spent: int = 0) -> Assignment | None:
+    """Cheapest groupings of orders that are minimal on the ``coarse`` levels, with the proof of these; None where the
+    limit ends before there are any. Other orders are tried for no more work than was ``spent`` on these, or little.
     """
-    problem = statement.layouts(kept, limit.part(STATED))
+    problem = statement.layouts([[row] for row in orders.chosen], limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
     tiers = statement.goal.tiers
-    fine = solve(problem, tiers, limit)
+    fine = with_tied_orders(statement, orders, coarse, solve(problem, tiers, limit), limit.attempt(max(spent, TRIED)))
     if not limit.expired:
         for ties in (settled, unbroken):
             fine = replace(fine, rows=ties(statement.graph, fine.problem, fine.rows, tiers))
-    return _assignment(statement, fine, proof, fine.branched)
+    return _assignment(statement, fine, proven(orders), fine.branched)
 
 
 @dataclass(frozen=True)

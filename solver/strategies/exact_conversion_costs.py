@@ -24,10 +24,10 @@ def wider(
     dearer, charged = _dearer(least), problem.charged or frozenset()
     if not dearer:
         return None
-    around = _around(problem, dearer | charged, reach)
+    near = around(problem, dearer | charged, reach)
     fewest = max(FEW_BLOCKS, *(_blocks(problem, each) for each in dearer | charged))
     for count in range(fewest, most + 1):
-        found = candidates.charging(around, limit.part(STATED), count)
+        found = candidates.charging(near, limit.part(STATED), count)
         if found.capped or found.charged is None:
             return None
         if dearer <= found.charged:
@@ -52,7 +52,7 @@ def _blocks(problem: LayoutProblem, variable: int) -> int:
     return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
 
 
-def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
+def around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
     """Variables with those that so many operators at most lie between."""
     found = set(variables)
     for _ in range(reach):

@@ -29,7 +29,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.default import grouped, proven
+from layoutsolve.solver.strategies.default import grouped
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
@@ -56,7 +56,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     orders = _cut_orders(statement, coarse, limit)
-    found = grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
+    found = grouped(statement, orders, coarse, limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")
