@@ -106,7 +106,6 @@ class Inspector:
 
     ``source`` is what LiteRT runs; ``permutations`` say, by their names in the ONNX model, how outputs are stored.
     Operators in ``rounding``, by subgraph and index, round activations, and all do weights if these are ``symmetric``.
-    If it is ``thorough`` the accuracy of each tensor is counted.
     """
 
     def __init__(
@@ -117,7 +116,6 @@ class Inspector:
         permutations: Mapping[str, Sequence[int]],
         rounding: Collection[tuple[int, int]] = (),
         symmetric: bool = False,
-        thorough: bool = False,
     ) -> None:
         self._subgraph, self._places, self._states = places_of(source, inside)
         self._rounding, self._symmetric = rounding, symmetric
@@ -127,7 +125,11 @@ class Inspector:
         self._tallies: dict[int, Tally] = {}
         self._written: dict[int, tuple[Operator, tuple[Operator, ...]]] = {}
         self._ends_tallies: dict[int, Tally] = {}
-        self._layers: dict[int, Closeness] | None = {} if thorough else None
+        self._layers: dict[int, Closeness] | None = None
+
+    def measure(self) -> None:
+        """Count the accuracy of each tensor as well, from now on."""
+        self._layers = {}
 
     @property
     def tensors(self) -> list[int]:

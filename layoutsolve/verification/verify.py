@@ -164,8 +164,9 @@ def _verified(
     bench = replace(bench, open=bench.size(main))
     inspector = None
     if inside is not None and not isinstance(model, bytes):
-        how = asked.rounding, asked.symmetric, asked.thorough
-        inspector = Inspector(judged, model, inside, bench.output_permutations, *how)
+        inspector = Inspector(judged, model, inside, bench.output_permutations, asked.rounding, asked.symmetric)
+        if asked.thorough:
+            inspector.measure()
     large = inspector is not None and inspector.size > MOST_BYTES and not asked.thorough
     found = bench.judged(main, judged, asked.samples, None if large else inspector)
     if large and found.passed:
