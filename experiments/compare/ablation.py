@@ -27,7 +27,7 @@ from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.search import component_search, search
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
-from layoutsolve.solver.strategies import default, orders
+from layoutsolve.solver.strategies import orders, orders_then_groupings
 
 Patch = tuple[Any, str, Any]
 
@@ -54,9 +54,9 @@ STAGES: Mapping[str, Sequence[Patch]] = {
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
     "orders of some atoms": [(orders.SomeAtoms, "look", _nothing)],
     "stops": [(orders, "_with_stops", lambda candidates, found, *_: found)],
-    "views as operators": [(default, "_held_against_views", _found)],
+    "views as operators": [(orders_then_groupings, "_held_against_views", _found)],
     "tie by groupings": [(search, "TIE", ())],
-    "steps of concatenations": [(default, "settled", lambda graph, problem, rows, tiers: rows)],
+    "steps of concatenations": [(orders_then_groupings, "settled", lambda graph, problem, rows, tiers: rows)],
 }
 """What is put in place of what, to leave out a stage."""
 

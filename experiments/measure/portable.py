@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from experiments.measure.forms import ONNX_RUNTIME, OPENVINO, WEB, measured_on, read
 from experiments.measure.runtime import mean
-from layoutsolve.solver.targets.kernel_kinds import Key, entry
+from layoutsolve.solver.targets.kind_lookup import Key, entry
 from layoutsolve.solver.targets.target import Cost, Target
 from layoutsolve.solver.targets.target_file import FOLDER, shipped
 from layoutsolve.solver.theory.motion import Motion

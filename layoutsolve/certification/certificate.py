@@ -17,7 +17,7 @@ from layoutsolve.conversion.json_sidecar import Document
 from layoutsolve.errors import CertificateError
 from layoutsolve.frontend import Reading
 from layoutsolve.ir.storage_options import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage, WeightStorage
-from layoutsolve.solver.proof.text import layout_of, layout_text, tree_facts, tree_of
+from layoutsolve.solver.proof.serialisation import layout_of, layout_text, tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Tree
 from layoutsolve.solver.statement.boundary import Boundary, Ends
 from layoutsolve.solver.statement.objective import OBJECTIVES

@@ -20,7 +20,7 @@ from layoutsolve.result import Conversion
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE
-from layoutsolve.solver.targets.forms import Line, Match, Table
+from layoutsolve.solver.targets.form_table import Line, Match, Table
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import letters

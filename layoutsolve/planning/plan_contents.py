@@ -17,7 +17,7 @@ from layoutsolve.ir.graph import Node, Value
 from layoutsolve.planning.constant_provenance import Origins, Stored
 from layoutsolve.planning.layout_letters import letters_of, order_of, shown, text_of
 from layoutsolve.result import Conversion
-from layoutsolve.solver.proof.text import arrangement_text, layout_text
+from layoutsolve.solver.proof.serialisation import arrangement_text, layout_text
 from layoutsolve.solver.statement.assignment import Assignment, Tier, status_of
 from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver

@@ -22,7 +22,7 @@ from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.plan_contents import facts_of, proven
 from layoutsolve.result import Conversion
-from layoutsolve.solver.proof.text import arrangement_of, layout_of
+from layoutsolve.solver.proof.serialisation import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
 from layoutsolve.solver.statement.backends import priced
 from layoutsolve.solver.statement.concat_steps import in_steps

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from layoutsolve.ir.storage_options import PLAIN
-from layoutsolve.solver.targets.forms import Line, Match
+from layoutsolve.solver.targets.form_table import Line, Match
 from layoutsolve.solver.targets.target import Target
 
 

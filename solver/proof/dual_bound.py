@@ -6,7 +6,7 @@ offers could come to beyond the cost of the moves that they pay for, at most. So
 are paid, less what is paid back, are no more than the moves cost. What is left are prices of single rows, and the sum
 over operators of the least of them is a lower bound on the price of every assignment, whatever the offers are.
 
-The offers are dual multipliers of the linear relaxation (:mod:`layoutsolve.solver.proof.relaxation`), but nothing
+The offers are dual multipliers of the linear relaxation (:mod:`layoutsolve.solver.proof.layout_lp`), but nothing
 depends on where they come from. Prices and offers are multiples of one unit.
 
 A row that is above the least one of its operator by more than the bound leaves to a price is no row of an assignment

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.proof.dual_bound import Offers, Open, Place
-from layoutsolve.solver.proof.relaxation import Relaxation, Relaxed
+from layoutsolve.solver.proof.layout_lp import Relaxation, Relaxed
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
 from layoutsolve.solver.theory.layout import Layout
 

@@ -9,7 +9,7 @@ from math import ceil, isfinite
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.integer_program import Program, Terms, Tier
 from layoutsolve.solver.search.interruptible import interruptible
-from layoutsolve.solver.search.lazy_imports import deferred
+from layoutsolve.solver.search.pandas_stub import deferred
 
 with deferred("pandas"):
     from ortools.sat.python import cp_model

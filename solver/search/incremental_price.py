@@ -1,4 +1,4 @@
-"""Rows that are changed one operator at a time, and what that costs around it."""
+"""Rows that are changed one operator at a time, and what that costs around it: for ties that are decided last."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, islice, pairwise, product
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.network import Relation
+from layoutsolve.solver.statement.unenumerated_operators import Relation
 from layoutsolve.solver.theory.layout import Group, Layout
 from layoutsolve.solver.theory.relation import Arranged, Port, cut, parted
 from layoutsolve.solver.theory.row import FREE, Arrangement, Price, Row, Slot

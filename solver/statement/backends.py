@@ -24,7 +24,7 @@ from layoutsolve.solver.statement.assignment import MOVES, Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
-from layoutsolve.solver.targets.forms import Backend
+from layoutsolve.solver.targets.form_table import Backend
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled

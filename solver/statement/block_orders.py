@@ -1,4 +1,5 @@
-"""Stops: orders on the way between two others, in which one slow Transpose may be made as two faster ones.
+"""All orders of blocks, as candidates for intermediate orders (stops): on the way between two others one slow Transpose
+may be made as two faster ones.
 
 Nobody demands a stop. Data that moves from one order to another may be read by an operator in a third one on its way:
 that pays where the two moves cost less than the one, or where several moves share the first.

@@ -15,10 +15,10 @@ from math import factorial
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.block_orders import BLOCKS, every_order
-from layoutsolve.solver.statement.network import Entry, Grain, Orders
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.row_cache import Memoised
 from layoutsolve.solver.statement.row_enumeration import AT_ONCE, ROWS, Alternatives
+from layoutsolve.solver.statement.unenumerated_operators import Entry, Grain, Orders
 from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
 from layoutsolve.solver.theory.row import Row
 

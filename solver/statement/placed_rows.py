@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.network import Relation
+from layoutsolve.solver.statement.unenumerated_operators import Relation
 from layoutsolve.solver.theory.layout import Layout, finest
 from layoutsolve.solver.theory.relation import Placed, cut, parted
 from layoutsolve.solver.theory.row import Arrangement, Row, Slot

@@ -8,8 +8,8 @@ from itertools import chain
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranged_rows import Arrangements
-from layoutsolve.solver.statement.network import Grain, Relation
 from layoutsolve.solver.statement.placed_rows import Placements
+from layoutsolve.solver.statement.unenumerated_operators import Grain, Relation
 from layoutsolve.solver.theory.layout import Group, Layout, finest
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import FREE, Price, Row

@@ -10,10 +10,10 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
-from layoutsolve.solver.statement.network import Entry, Grain, Orders, Relation
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.row_enumeration import Alternatives
+from layoutsolve.solver.statement.unenumerated_operators import Entry, Grain, Orders, Relation
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import as_layouts

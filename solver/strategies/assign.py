@@ -15,7 +15,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.strategies.baselines import propagate, transpose
-from layoutsolve.solver.strategies.default import solve_graph
+from layoutsolve.solver.strategies.orders_then_groupings import solve_graph
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import default_target
 

@@ -29,8 +29,8 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.default import grouped
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED
+from layoutsolve.solver.strategies.orders_then_groupings import grouped
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 

@@ -8,10 +8,10 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.bucket_elimination import tied
 from layoutsolve.solver.search.decomposition import Component, components
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.statement.network import Grain, Orders
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.unenumerated_operators import Grain, Orders
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED, around
 from layoutsolve.solver.theory.row import Row
 

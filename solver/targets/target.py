@@ -19,8 +19,8 @@ from layoutsolve.base.digest import digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, product, static_elements
 from layoutsolve.ir.storage_options import PLAIN, Dynamic, Storage
-from layoutsolve.solver.targets.forms import Table
-from layoutsolve.solver.targets.kernel_kinds import Class, Key, between, entry
+from layoutsolve.solver.targets.form_table import Table
+from layoutsolve.solver.targets.kind_lookup import Class, Key, between, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from layoutsolve.base.wording import nearest, printable
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.storage_options import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
-from layoutsolve.solver.targets import file_schema
-from layoutsolve.solver.targets.file_schema import FieldError, Reader, array, choice, mapping, record, whole
-from layoutsolve.solver.targets.forms import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
-from layoutsolve.solver.targets.kernel_kinds import Class, Key
+from layoutsolve.solver.targets import field_readers
+from layoutsolve.solver.targets.field_readers import FieldError, Reader, array, choice, mapping, record, whole
+from layoutsolve.solver.targets.form_table import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
+from layoutsolve.solver.targets.kind_lookup import Class, Key
 from layoutsolve.solver.targets.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
@@ -109,7 +109,7 @@ def parsed(content: bytes, said: str) -> Target:
             found = _facts(content.decode(), said)
         except (ValueError, RecursionError) as error:
             raise FieldError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
-        return _target(_completed(file_schema.fields("", found)))
+        return _target(_completed(field_readers.fields("", found)))
     except FieldError as error:
         where = f"{error.field}: " if error.field else ""
         raise OptionError(f"target '{printable(said)}': {printable(f'{where}{error.reason}')}") from error
@@ -145,9 +145,9 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a file with those of the target that it extends; all that a target needs is there. What it
     ``extends`` is then a list.
     """
-    file_schema.fields("", facts, _FIELDS)
+    field_readers.fields("", facts, _FIELDS)
     if "extends" in facts:
-        base = file_schema.text("extends", facts["extends"])
+        base = field_readers.text("extends", facts["extends"])
         base = ALIASES.get(base, base)
         if base not in KNOWN:
             raise FieldError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
@@ -156,7 +156,7 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
     told = {name: fact for name, fact in facts.items() if fact is not None or name not in _NULLABLE}
     try:
-        return file_schema.fields("", told, _FIELDS, _NEEDED)
+        return field_readers.fields("", told, _FIELDS, _NEEDED)
     except FieldError as error:
         if "extends" in facts or error.field == "name":
             raise
@@ -217,12 +217,12 @@ def _of_operators(item: Reader[T]) -> Reader[dict[str, T]]:
     operators = mapping(item, frozenset({*RULES, "Transpose"}))
 
     def read(field: str, value: Any) -> dict[str, T]:
-        facts = file_schema.fields(field, value)
+        facts = field_readers.fields(field, value)
         for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
             if operator in facts:
-                raise FieldError(file_schema.path(field, operator), "no target can do without")
+                raise FieldError(field_readers.path(field, operator), "no target can do without")
         if "Transpose" in facts:
-            file_schema.fields(file_schema.path(field, "Transpose"), facts["Transpose"], _MOTIONS)
+            field_readers.fields(field_readers.path(field, "Transpose"), facts["Transpose"], _MOTIONS)
         return operators(field, facts)
 
     return read
@@ -242,7 +242,7 @@ def _by_kind(item: Reader[T]) -> Reader[dict[Key, T]]:
 def _classes(field: str, value: Any) -> tuple[Class, ...]:
     given = mapping(_CLASS)(field, value)
     return tuple(
-        Class(name=file_schema.text(file_schema.path(field, name), name), **facts) for name, facts in given.items()
+        Class(name=field_readers.text(field_readers.path(field, name), name), **facts) for name, facts in given.items()
     )
 
 
@@ -250,12 +250,12 @@ def _idioms(field: str, value: Any) -> dict[str, tuple[str, ...]]:
     names: dict[str, list[str]] = {}
     for operator, name in sorted(IDIOMS):
         names.setdefault(operator, []).append(name)
-    facts = file_schema.fields(field, value, names)
-    return {name: array(choice(names[name]))(file_schema.path(field, name), each) for name, each in facts.items()}
+    facts = field_readers.fields(field, value, names)
+    return {name: array(choice(names[name]))(field_readers.path(field, name), each) for name, each in facts.items()}
 
 
 def _letters(field: str, value: Any) -> str:
-    said = file_schema.text(field, value)
+    said = field_readers.text(field, value)
     try:
         letters(said)
     except ValueError as error:
@@ -265,25 +265,25 @@ def _letters(field: str, value: Any) -> str:
 
 def _window(field: str, value: Any) -> tuple[int, ...]:
     """The size of a window, as in ``3x3``."""
-    said = file_schema.text(field, value)
+    said = field_readers.text(field, value)
     if not re.fullmatch(r"[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}", said):
         raise FieldError(field, f"'{said}' is no size of a window, as 3x3 is one")
     return tuple(map(int, said.split("x")))
 
 
-_SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(file_schema.text, some=True)
+_SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(field_readers.text, some=True)
 _MATCH: Mapping[str, Reader[Any]] = {
     "kernel": array(_window, some=True),
     "dtype": array(choice(_DTYPES), some=True),
     **dict.fromkeys(("name", "after", "before"), _SOME_TEXTS),
-    **dict.fromkeys(("depthwise", "grouped"), file_schema.flag),
+    **dict.fromkeys(("depthwise", "grouped"), field_readers.flag),
     **dict.fromkeys(("least", "most"), _SIZES),
 }
 _LINE: Mapping[str, Reader[Any]] = {
     "operators": array(choice((ANYTHING, *RULES)), some=True),
     "policy": choice(POLICIES),
     "price": _COUNT,
-    "backend": file_schema.text,
+    "backend": field_readers.text,
     "match": record(Match, _MATCH),
     **dict.fromkeys(PORTS, _letters),
 }
@@ -302,10 +302,10 @@ def _line(field: str, value: Any) -> Line:
     ports = {name: facts.pop(name) for name in PORTS if name in facts}
     if facts.get("policy") == "follow" and "backend" in facts:
         raise FieldError(
-            file_schema.path(field, "backend"), "what follows is in the backend of what it reads: leave it out"
+            field_readers.path(field, "backend"), "what follows is in the backend of what it reads: leave it out"
         )
     if "policy" in facts and (ports or "price" in facts):
-        raise FieldError(file_schema.path(field, "policy"), "a line is either a policy or a form with letters")
+        raise FieldError(field_readers.path(field, "policy"), "a line is either a policy or a form with letters")
     if "policy" not in facts and not ports:
         raise FieldError(field, f"it has neither letters ({', '.join(PORTS)}) nor a policy")
     if "data" in ports:
@@ -320,7 +320,7 @@ def _table(lines: tuple[Line, ...] = (), backends: Mapping[str, Backend] | None 
         if line.backend:
             choice(tuple(known))(f"forms[{number}].backend", line.backend)
     for name, each in known.items():
-        file_schema.text(f"backends.{name}", name)
+        field_readers.text(f"backends.{name}", name)
         if chooses and each.crossing > DEAREST:
             raise FieldError(f"backends.{name}.crossing", f"where backends are chosen, it is at most {DEAREST}")
     if chooses and not known:
@@ -330,30 +330,30 @@ def _table(lines: tuple[Line, ...] = (), backends: Mapping[str, Backend] | None 
 
 _COST: Reader[Cost] = record(Cost, dict.fromkeys(("fixed", "per_byte", "per_block"), _seconds))
 _CLASS: Reader[dict[str, Any]] = record(
-    dict, {"of": file_schema.text, **dict.fromkeys(("least", "most"), mapping(whole()))}, needed=("of",)
+    dict, {"of": field_readers.text, **dict.fromkeys(("least", "most"), mapping(whole()))}, needed=("of",)
 )
 _LATENCY = {"transpose": _costs, "reshape": _COST}
 _DYNAMIC = dict.fromkeys(("tensor", "rows"), whole())
-_STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, file_schema.flag), **dict.fromkeys(COUNTS, _COUNT)}
+_STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, field_readers.flag), **dict.fromkeys(COUNTS, _COUNT)}
 
 _FIELDS: Mapping[str, Reader[Any]] = {
-    "name": file_schema.text,
-    "runtime": file_schema.text,
+    "name": field_readers.text,
+    "runtime": field_readers.text,
     "extends": lambda _, bases: bases,
     "domains": array(choice(DOMAINS)),
     "storage": record(Storage, _STORAGE),
     "idioms": _idioms,
     "dynamic": record(Dynamic, _DYNAMIC, needed=_DYNAMIC),
-    "qoperator": file_schema.flag,
+    "qoperator": field_readers.flag,
     "hidden": _by_kind(_COUNT),
-    "unsupported": _of_operators(array(file_schema.text)),
-    "kernels": _by_kind(file_schema.flag),
+    "unsupported": _of_operators(array(field_readers.text)),
+    "kernels": _by_kind(field_readers.flag),
     "classes": _of_operators(_classes),
     "extra": _by_kind(_seconds),
     "latency": record(Latency, _LATENCY, needed=_LATENCY),
     "forms": _lines,
     "backends": mapping(record(Backend, {"crossing": _COUNT})),
-    "choose": file_schema.flag,
+    "choose": field_readers.flag,
 }
 _NEEDED = ("name", "hidden", "unsupported", "kernels", "classes", "extra")
 _NULLABLE = (*_NEEDED, "latency", "dynamic")

@@ -39,7 +39,7 @@ FAULTS = [
     ("layoutsolve.conversion.translation", "lowered", "lower"),
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.solver.strategies.assign", "in_steps", "solve"),
-    ("layoutsolve.solver.strategies.default", "solve", "solve"),
+    ("layoutsolve.solver.strategies.orders_then_groupings", "solve", "solve"),
     ("layoutsolve.solver.statement.statement.Statement", "candidates", "solve"),
     ("layoutsolve.conversion.translation", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),

@@ -18,11 +18,11 @@ from ortools.sat.python import cp_model
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.placed_rows import Frame, Placements
 from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.unenumerated_operators import Entry
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
 from tests.solver.every_layout import SLOTS, Orders, TooLargeError, cheapest_rows

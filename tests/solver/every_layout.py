@@ -20,10 +20,10 @@ from ortools.sat.python import cp_model
 
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.network import Entry
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.unenumerated_operators import Entry
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET
 from layoutsolve.solver.theory.layout import Layout, Order, order

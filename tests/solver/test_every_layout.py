@@ -10,7 +10,7 @@ import pytest
 from experiments.fuzz.counterexamples import STAGED
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.block_orders import FEW_BLOCKS
-from layoutsolve.solver.targets.forms import Line, Table
+from layoutsolve.solver.targets.form_table import Line, Table
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import shipped
 from tests.graphs import GraphBuilder

@@ -17,7 +17,7 @@ from layoutsolve.solver import OBJECTIVES, Boundary, Goal, assign
 from layoutsolve.solver.proof.dual_bound import Offers
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
-from layoutsolve.solver.proof.text import tree_facts, tree_of
+from layoutsolve.solver.proof.serialisation import tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked

@@ -10,7 +10,7 @@ import pytest
 
 import layoutsolve
 from experiments.make.exporter_networks import FAMILIES, Net, network
-from layoutsolve.solver.strategies import default
+from layoutsolve.solver.strategies import orders_then_groupings
 from layoutsolve.verification.runtimes import optimised
 
 FUSED = ("Gelu", "LayerNormalization", "QuickGelu", "SimplifiedLayerNormalization")
@@ -70,6 +70,6 @@ def test_sliding_costs_nothing(family: object, objective: str, monkeypatch: pyte
     assert callable(family)
     source = network(family, 30).SerializeToString()
     found = layoutsolve.convert(source, objective=objective).assignment
-    monkeypatch.setattr(default, "unbroken", lambda _, problem, rows, tiers: rows)
+    monkeypatch.setattr(orders_then_groupings, "unbroken", lambda _, problem, rows, tiers: rows)
     before = layoutsolve.convert(source, objective=objective).assignment
     assert (found.tiers, found.status) == (before.tiers, before.status)

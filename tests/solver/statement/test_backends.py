@@ -14,7 +14,7 @@ from layoutsolve.ir.graph import NOTHING, Graph
 from layoutsolve.solver import Assignment, assign
 from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.targets.forms import Backend, Line, Match, Table
+from layoutsolve.solver.targets.form_table import Backend, Line, Match, Table
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import parsed, shipped
 from tests.graphs import GraphBuilder, assert_same, feeds

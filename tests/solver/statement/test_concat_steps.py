@@ -15,7 +15,7 @@ from layoutsolve.ir.graph import Graph, Quant, symbol
 from layoutsolve.solver import STRATEGIES, Boundary, Goal, assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.strategies.default import solve_graph
+from layoutsolve.solver.strategies.orders_then_groupings import solve_graph
 from tests.graphs import GraphBuilder, feeds, run
 from tests.networks import Network
 

@@ -21,7 +21,7 @@ from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import default as solving
+from layoutsolve.solver.strategies import orders_then_groupings as solving
 from layoutsolve.solver.strategies.mincut import cut
 from layoutsolve.solver.theory.row import Price, Row
 from tests.graphs import GraphBuilder
@@ -237,7 +237,7 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
             continue
         with monkeypatch.context() as patch:
             if fault == "unproven":
-                patch.setattr("layoutsolve.solver.strategies.default.solve", unproven)
+                patch.setattr("layoutsolve.solver.strategies.orders_then_groupings.solve", unproven)
             else:
                 patch.setattr(Statement, "orders", left_out)
             doubted = assign(graph, strategy="mincut", objective="min-transpose")

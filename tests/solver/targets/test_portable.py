@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from experiments.measure.portable import FILE, RUNTIMES, measured, merged, text
-from layoutsolve.solver.targets.kernel_kinds import entry
+from layoutsolve.solver.targets.kind_lookup import entry
 from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.offer import IDIOMS
 

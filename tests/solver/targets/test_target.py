@@ -17,7 +17,7 @@ from layoutsolve.ir.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.targets.kernel_kinds import between, entry
+from layoutsolve.solver.targets.kind_lookup import between, entry
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import default_target, parsed, shipped
 from layoutsolve.solver.theory.layout import finest, order

@@ -10,7 +10,7 @@ from layoutsolve.emit import apply
 from layoutsolve.ir.graph import PLAN, Shape
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.targets.forms import Line, Table, based
+from layoutsolve.solver.targets.form_table import Line, Table, based
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import Letter, letters

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import CONTROL, Graph, Shape
-from layoutsolve.solver.targets.kernel_kinds import between
+from layoutsolve.solver.targets.kind_lookup import between
 from layoutsolve.solver.theory.letters import MisfitError, form
 from layoutsolve.solver.theory.offer import named
 from layoutsolve.solver.theory.relation import Placed
