@@ -210,7 +210,8 @@ def numbers(site: Site) -> str:
     if data.quant is not None and weights.quant is not None and result.quant is not None:
         return f"{result.dtype}, quantised" + ("" if site.input(2) is None else " with bias")
     if data.quant is not None or result.quant is not None or weights.data is None:
-        return f"{result.dtype}, partly quantised"
+        wide = data.quant is not None and data.dtype.endswith("16")  # for which no runtime has a kernel
+        return f"{result.dtype}, partly quantised{' to 16 bits' if wide else ''}"
     packed = weights.dtype in PACKED or (weights.quant is not None and weights.quant.block)
     return f"{result.dtype}, quantised weights" if packed else result.dtype
 
