@@ -25,7 +25,7 @@ WAYS: tuple[Mapping[str, Any], ...] = (
     {"objective": "min-transpose"},
 )  # fmt: skip
 
-SHARE = 6
+SHARE = 5
 """One in so many pairs is tried in a round, each time others."""
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
-from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.component_search import solve_component
 from layoutsolve.solver.search.decomposition import components, open_rows, price_of_component
 from layoutsolve.solver.search.search import Solution
@@ -223,8 +223,8 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
     counts: Counter[tuple[str, str]] = Counter()
     stated, searched = Statement.orders, solving.solve
 
-    def unproven(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-        return replace(searched(problem, tiers, limit), bounds=(0,) * len(tiers))
+    def unproven(problem: LayoutProblem, tiers: Tiers, *more: Any) -> Solution:
+        return replace(searched(problem, tiers, *more), bounds=(0,) * len(tiers))
 
     def left_out(*given: Any, **named: Any) -> LayoutProblem:
         return replace(stated(*given, **named), capped=True)
@@ -237,7 +237,8 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
             continue
         with monkeypatch.context() as patch:
             if fault == "unproven":
-                patch.setattr("layoutsolve.solver.strategies.orders_then_groupings.solve", unproven)
+                for module in ("orders_then_groupings", "tied_orders"):
+                    patch.setattr(f"layoutsolve.solver.strategies.{module}.solve", unproven)
             else:
                 patch.setattr(Statement, "orders", left_out)
             doubted = assign(graph, strategy="mincut", objective="min-transpose")
