@@ -43,19 +43,20 @@ def serialise(
     """
     version = chosen_opset(graph, opset)
     writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, select)
-    model, written = _model(writer, version), writer.origins
+    told = ModelProto.FromString(graph.told) if graph.told else None
+    model, written = _model(writer, version, told), writer.origins
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):
         check(model, written, bool(graph.imports))
-    if graph.told:
-        _declare(model, ModelProto.FromString(graph.told))
+    if told is not None:
+        _declare(model, told)
     if origins is not None:
         origins.update(written)
     return model
 
 
-def _model(writer: Writer, version: int) -> ModelProto:
-    """The model with all nodes of the writer's graph."""
+def _model(writer: Writer, version: int, source: ModelProto | None) -> ModelProto:
+    """The model with all nodes of the writer's graph, and what a ``source`` in ONNX says of itself."""
     graph, regions = writer.graph, Regions(writer)
     for node in graph.nodes:
         writer.here, writer.origin = node.region, node.origin
@@ -91,8 +92,8 @@ def _model(writer: Writer, version: int) -> ModelProto:
     writer.budget.write(sum(len(part.encode()) for pair in told.items() for part in pair), "its metadata")
     for key, value in told.items():
         model.metadata_props.add(key=key, value=value)
-    if graph.told:
-        _tell(model, ModelProto.FromString(graph.told), writer.origins)
+    if source is not None:
+        _tell(model, source, writer.origins)
     return model
 
 

@@ -47,3 +47,16 @@ def pytest_collection_finish() -> None:
     """What has been collected stays: it is nothing that the garbage collector has to look through again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forgets what a test registers."""
+    from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+
+    known = every_lowering()
+    before = dict(known)
+    yield
+    known.clear()
+    known.update(before)
+    FOREIGN.clear()

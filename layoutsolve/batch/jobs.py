@@ -14,8 +14,8 @@ from layoutsolve.base.wording import printable
 from layoutsolve.errors import ModelError, OptionError
 from layoutsolve.io.archives import beside, split
 from layoutsolve.io.files import REWRITTEN, default_output
-from layoutsolve.io.patterns import STANDARD_INPUT, WILD, is_many
-from layoutsolve.io.source import ENDINGS, members_of
+from layoutsolve.io.patterns import ENDINGS, STANDARD_INPUT, WILD, is_many
+from layoutsolve.io.source import members_of
 
 PAGES = "models"
 """The folder for reports beside the page that lists them."""

@@ -119,13 +119,15 @@ def _ops(options: argparse.Namespace) -> int:
         given = Options.of(reading_of(options))
         if is_onnx(content.data):
             given.check_onnx()
+        graph = written = None
         try:
-            written = convert(content, **reading_of(options)).written_for
+            conversion = convert(content, **reading_of(options))
+            graph, written = conversion.graph, conversion.written_for
         except InternalError:
             raise
         except ConversionError:  # operators that are refused are listed, and anything else is no matter of operators
-            written = None
-        found = inventory(content, given.reading, written)
+            pass
+        found = inventory(content, given.reading, graph, written)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
     console.tell(json.dumps(told) if options.json else str(found), [])
     return 0 if found.converts else FAILED

@@ -72,14 +72,17 @@ Written = Mapping[tuple[int, int], Sequence[str]]
 """Operators of a written model, by the numbers of the graph and of the operator of the source that they come from."""
 
 
-def inventory(content: Content, reading: Reading, written: Written | None = None) -> Inventory:
-    """The operators of all graphs, with what is ``written`` for them. Raises :class:`ConversionError` where the model
-    cannot be read.
+def inventory(
+    content: Content, reading: Reading, graph: Graph | None = None, written: Written | None = None
+) -> Inventory:
+    """The operators of all graphs, with the reference ``graph`` where it is known, and what is ``written`` for them.
+
+    Raises :class:`ConversionError` where the model cannot be read.
     """
     model = parse(content.data, content.folder, content.called)
     operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
     try:
-        graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
+        graph, gaps = graph or lowered(model, content.name, reading), tuple[Gap, ...]()
     except UnsupportedError as error:
         graph, gaps = None, error.gaps
     lowered_to, refused = _lowered_to(graph), {(gap.subgraph, gap.index): gap for gap in gaps}

@@ -15,12 +15,11 @@ from typing import Any, BinaryIO
 from layoutsolve.base.digest import Buffer
 from layoutsolve.base.wording import counted, nearest, printable
 from layoutsolve.errors import ModelError
+from layoutsolve.io.patterns import ENDINGS
 
 _ZIP, _GZIP, _LITERTLM = b"PK\x03\x04", b"\x1f\x8b", b"LITERTLM"
 _TAR, _TAR_AT = b"ustar", 257
 _TFLITE, _TFLITE_AT = b"TFL3", 4
-
-_ENDINGS = (".tflite", ".onnx")
 
 _DEEPEST, _MOST = 4, 10_000
 """How deeply archives may lie within each other, and how many entries of one are looked at."""
@@ -95,7 +94,7 @@ def beside(path: Path) -> Path:
     if (inside := split(path)) is not None:
         archive, member = inside
         name = f"{archive.stem}.{member.replace('/', '.')}"
-        return archive.with_name(name if name.endswith(_ENDINGS) else f"{name}{_ENDINGS[0]}")
+        return archive.with_name(name if name.endswith(ENDINGS) else f"{name}{ENDINGS[0]}")
     return path.with_suffix("") if path.suffix == ".gz" else path
 
 
@@ -131,7 +130,7 @@ def _unpacked(data: Buffer, room: _Room, depth: int, stem: str) -> Iterator[tupl
 
 def _is_model(name: str, content: Buffer) -> bool:
     identifier = bytes(memoryview(content)[_TFLITE_AT : _TFLITE_AT + len(_TFLITE)])
-    return identifier == _TFLITE or name.endswith(_ENDINGS)
+    return identifier == _TFLITE or name.endswith(ENDINGS)
 
 
 def _members(data: Buffer, room: _Room, stem: str) -> Iterator[tuple[str, Buffer]]:

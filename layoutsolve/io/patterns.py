@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+ENDINGS = (".tflite", ".onnx")
+"""How the names of models end."""
+
 WILD = "*?["
 """What a pattern has in it."""
 

@@ -18,9 +18,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import brief, nearest, printable
 from layoutsolve.errors import ModelError
 from layoutsolve.io.archives import chosen, is_archive, models_in, split
-
-ENDINGS = (".tflite", ".onnx")
-"""How the names of models end."""
+from layoutsolve.io.patterns import ENDINGS
 
 READ = 256 << 20
 """Bytes up to which a file is read into memory, so that nothing that becomes of it matters any more: that takes a

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 import pytest
 
 from layoutsolve.cli.command_line import main
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
 from tests.builder import Builder
 
-REGISTRY = every_lowering()
-
-
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    """Forgets what a test registers."""
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
-    FOREIGN.clear()
-
+pytestmark = pytest.mark.usefixtures("registry")
 
 CODE = """
 import layoutsolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from flatbuffers import flexbuffers
 import layoutsolve
 from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
 from layoutsolve.frontend.tflite.reading.nodedef import node_def
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -40,16 +40,6 @@ def custom(
 
 def packed(options: Any) -> bytes:
     return bytes(flexbuffers.Dumps(options))
-
-
-@pytest.fixture
-def registry() -> Iterator[None]:
-    """Forgets what a test registers."""
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
-    FOREIGN.clear()
 
 
 def test_all_unknown_operators_are_listed() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.ir.graph import Value
 from tests.builder import Builder
 
@@ -144,18 +144,9 @@ WRONG: dict[str, Callable[[layoutsolve.Call], object]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def registered() -> Iterator[None]:
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
-    FOREIGN.clear()
-
-
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
-def test_wrong_lowerings(name: str, strategy: str, registered: None) -> None:
+def test_wrong_lowerings(name: str, strategy: str, registry: None) -> None:
     layoutsolve.register("CUSTOM:Twice")(WRONG[name])
     KEPT.clear()
     if name == "other-model":
@@ -164,14 +155,14 @@ def test_wrong_lowerings(name: str, strategy: str, registered: None) -> None:
         layoutsolve.convert(source(), strategy=strategy)
 
 
-def test_exceptions_are_kept(registered: None) -> None:
+def test_exceptions_are_kept(registry: None) -> None:
     layoutsolve.register("CUSTOM:Twice")(raises(KeyError("axis")))
     with pytest.raises(LoweringError, match="registered for 'CUSTOM:Twice' failed: KeyError: 'axis'") as caught:
         layoutsolve.convert(source())
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_user_may_give_a_custom_operator_other_ports(registered: None) -> None:
+def test_a_user_may_give_a_custom_operator_other_ports(registry: None) -> None:
     """The code of a custom operator is no more than a name: another one may be meant."""
     builder = Builder()
     x, y = builder.input("x", (4,)), builder.tensor("y", (4,))
@@ -183,7 +174,7 @@ def test_a_user_may_give_a_custom_operator_other_ports(registered: None) -> None
     assert [node.op_type for node in layoutsolve.convert(model).model.graph.node] == ["Neg"]
 
 
-def test_an_operator_without_options_has_no_settings(registered: None) -> None:
+def test_an_operator_without_options_has_no_settings(registry: None) -> None:
     found = []
 
     def lowering(call: layoutsolve.Call) -> None:
