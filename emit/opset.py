@@ -12,6 +12,11 @@ from layoutsolve.proto.messages import NEWEST_OPSET, OperatorSetIdProto
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
 
+OLDEST_OPSET = 11
+"""The oldest one that a model may be brought to (:mod:`layoutsolve.emit.older_opsets`): the one in which sizes of Pad,
+Slice, Resize and Clip are inputs.
+"""
+
 HIGHEST_OPSET = min(24, NEWEST_OPSET)
 """The newest one that is written, as far as the installed onnx knows it."""
 
@@ -20,7 +25,23 @@ _OF_STRINGS = {"Equal": 19}
 _OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 _OF_BLOCKS = 21
 
-_FORMATS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
+_FORMATS = {
+    11: 6,
+    12: 7,
+    13: 7,
+    14: 7,
+    15: 8,
+    16: 8,
+    17: 8,
+    18: 8,
+    19: 9,
+    20: 9,
+    21: 10,
+    22: 10,
+    23: 11,
+    24: 12,
+    25: 13,
+}
 """The oldest version of the file format in which an operator set may be written."""
 
 _VERSIONS = {"ai.onnx.ml": 3}
@@ -48,16 +69,17 @@ def required_opset(graph: Graph) -> int:
 
 
 def chosen_opset(graph: Graph, asked: int | None) -> int:
-    """The operator set to write: the one that is asked for, else the lowest that carries the graph.
+    """The operator set to write: the one that is asked for, else the lowest that carries the graph. For one before that
+    it is the lowest, from which the model is brought to the older one.
 
-    Raises :class:`OptionError` where ``asked`` is too low for the graph or outside of what is written at all.
+    Raises :class:`OptionError` where ``asked`` is outside of what is written at all.
     """
     lowest = required_opset(graph)
     highest = max(HIGHEST_OPSET, graph.imports.get("", 0))
     version = lowest if asked is None else asked
-    if not lowest <= version <= highest:
-        raise OptionError(f"opset {brief(version)} cannot carry this model: use one from {lowest} to {highest}")
-    return version
+    if not OLDEST_OPSET <= version <= highest:
+        raise OptionError(f"opset {brief(version)} cannot carry this model: use one from {OLDEST_OPSET} to {highest}")
+    return max(version, lowest)
 
 
 def ir_version(version: int) -> int:

@@ -38,13 +38,18 @@ def serialise(
     integers that may be written, by default none. What views give that are ``meant`` is written as real numbers. With
     ``select`` weights whose products may saturate are selected when the model is loaded.
 
-    ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
-    low for the graph or outside of what is written at all.
+    ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where it cannot express an
+    operator of the graph, or is outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
     writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, select)
     told = ModelProto.FromString(graph.told) if graph.told else None
     model, written = _model(writer, version, told), writer.origins
+    if opset is not None and opset < version:
+        from layoutsolve.emit.older_opsets import bring  # which few ask for
+
+        bring(model, version, opset, written)
+        model.ir_version = ir_version(opset)
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):
         check(model, written, bool(graph.imports))
