@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.frontend.arithmetic import Arithmetic
-from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx import constants, real_sizes
 from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
 from layoutsolve.frontend.onnx.symbols import is_size
 from layoutsolve.ir.budget import SIMPLE
@@ -41,7 +41,7 @@ def fold(call: Call) -> bool:
         if call.op == "Constant":
             return _constant(call)
         with np.errstate(all="ignore"):
-            return _folded(call) or _noted(call)
+            return _folded(call) or _noted_real(call) or _noted(call)
     except _RIGHT:
         return False
 
@@ -133,6 +133,26 @@ def _noted(call: Call) -> bool:
             return True
     call.draft.contents[call.outputs[0]] = found
     return False
+
+
+def _noted_real(call: Call) -> bool:
+    """Follow sizes through real numbers."""
+    if call.op not in _REAL:
+        return False
+    parts = [size for number in range(len(call.inputs)) if call.has(number) and (size := _count(call, number))]
+    return call.draft.budget.computes(_EACH * sum(parts)) and real_sizes.noted(call, _SYMBOLIC)
+
+
+_REAL = frozenset(
+    ("Cast", "Mul", "Div", "Floor", "Ceil", "Round", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")
+) | {"Concat"}  # fmt: skip
+"""The operators that sizes are followed through as real numbers."""
+
+
+def _count(call: Call, number: int) -> int:
+    """How many elements of an input are followed."""
+    found = call.draft.shares.get(call.inputs[number])
+    return 1 if found is None else int(found.size)
 
 
 def _is_followed(call: Call, present: Sequence[Array]) -> bool:

@@ -34,11 +34,11 @@ class Draft:
 
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
-    know. ``contents`` are vectors of sizes that are computed: arrays of objects. ``asked`` are the parameters with
-    which tensors of whole numbers are dequantised. ``equal`` is what symbols are known to be, ``forced`` tells whether
-    more of that was found out. ``region`` is where nodes are written, of the graph of the file that has the number
-    ``graph``; ``made`` has by region what was written there once for all that ask for it, ``copied`` are the bytes of
-    graphs within that were.
+    know. ``contents`` are vectors of sizes that are computed: arrays of objects; ``shares`` such of real numbers.
+    ``asked`` are the parameters with which tensors of whole numbers are dequantised. ``equal`` is what symbols are
+    known to be, ``forced`` tells whether more of that was found out. ``region`` is where nodes are written, of the
+    graph of the file that has the number ``graph``; ``made`` has by region what was written there once for all that
+    ask for it, ``copied`` are the bytes of graphs within that were.
     """
 
     def __init__(self, source: Source, budget: Budget, symbols: Symbols) -> None:
@@ -51,6 +51,7 @@ class Draft:
         self.real: dict[str, str] = {}
         self.alias: dict[str, str] = {}
         self.contents: dict[str, Array] = {}
+        self.shares: dict[str, Array] = {}
         self.made: dict[tuple[Region | None, object], str] = {}
         self.region: Region | None = None
         self.graph = self.copied = 0
