@@ -69,15 +69,18 @@ def is_onnx(data: bytes | memoryview) -> bool:
     return not is_tflite(data) and is_model(data)
 
 
-def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = "the model") -> Model | OnnxSource:
+def parse(
+    data: bytes | memoryview, folder: Folder | None = None, called: str = "the model", drop: bool = False
+) -> Model | OnnxSource:
     """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
-    ``folder``. It is ``called`` so in messages. Raises :class:`layoutsolve.errors.ModelError` on anything that is
+    ``folder``. It is ``called`` so in messages. With ``drop`` inputs of ONNX that are initializers as well are no
+    inputs. Raises :class:`layoutsolve.errors.ModelError` on anything that is
     neither.
     """
     if is_onnx(data):
         from layoutsolve.frontend.onnx import reading  # only few models need it
 
-        return reading.parse(data, folder, called)
+        return reading.parse(data, folder, called, drop)
     return reader.parse(data, called)
 
 

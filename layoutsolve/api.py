@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layoutsolve.base import gc_pause
 from layoutsolve.conversion import arguments
-from layoutsolve.conversion.choices import Custom, Dynamic, Objective, Quant, Strategy, Weights
+from layoutsolve.conversion.choices import Custom, Dynamic, InitializerInputs, Objective, Quant, Strategy, Weights
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
@@ -56,6 +56,7 @@ def convert(
     quant: Quant = "qdq",
     dynamic: Dynamic = "float",
     weights: Weights = "source",
+    initializer_inputs: InitializerInputs = "drop",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -72,7 +73,7 @@ def convert(
         choice or a pair of orders, where others keep the source's order (the name '*' stands for them). The metadata
         have the permutation of each that is not stored as in the source: ``layoutsolve.layout.image`` is "0 3 1 2".
     :param outputs: the same of graph outputs.
-    :param opset: the ONNX opset, 18 to 24, by default the lowest that is enough.
+    :param opset: the ONNX opset, 11 to 24, by default the lowest that is enough.
     :param target: the runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu',
         'ort-arm', 'portable', ...), or the path of a file as ``docs/targets.md`` describes it.
     :param contrib: short for the target 'ort-cpu-contrib', which allows ONNX Runtime's contrib operators (FusedMatMul).
@@ -88,6 +89,8 @@ def convert(
         run time as in LiteRT, where the target lists that as faster.
     :param weights: asymmetric 8-bit convolution weights: kept ('source'), or rounded to zero point 0 ('symmetric'),
         which is faster and changes results a little.
+    :param initializer_inputs: inputs of an ONNX model that are initializers as well, which may be overridden: constants
+        that are no inputs ('drop'), or inputs with a default ('keep').
     :param signature: the signature to convert, by default the main subgraph.
     :param shapes: shapes of inputs by name, -1 for a dynamic size: ``{"image": (1, 224, 224, 3)}``.
     :param max_size: limit of the size of the ONNX model, in bytes, by default 4 times the source and 16 MiB more.
@@ -101,12 +104,11 @@ def convert(
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
-    if graph.imports:
-        options.check_onnx()
+    options.check_onnx() if graph.imports else options.check_tflite()
 
     def converted(objective: str, assignment: Assignment | None = None) -> Conversion:
         said = replace(options, objective=objective)
-        made = Provenance(VERSION, content.digest, said.text, said.own_target)
+        made = Provenance.of(content, VERSION, said.text, said.own_target)
         if assignment is None:
             with stage("solve"):
                 how = options.strategy
@@ -196,6 +198,7 @@ def compare(
     quant: Quant = "qdq",
     dynamic: Dynamic = "float",
     weights: Weights = "source",
+    initializer_inputs: InitializerInputs = "drop",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -210,8 +213,7 @@ def compare(
     content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
-    if graph.imports:
-        options.check_onnx()
+    options.check_onnx() if graph.imports else options.check_tflite()
     found = tried(graph, options.boundary, goal, stage, options.time_limit)
     return [row for row in found.values() if isinstance(row, Comparison)]
 
@@ -319,7 +321,7 @@ def _run_both(
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
         states = following_of({each.key: each.value for each in conversion.model.metadata_props})
         outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
-        original = bytes(source.data) if source.path is None or source.part else Path(source.path)
+        original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
         known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
         if inside:
             known["inside"] = conversion.assignment.graph.values, stored(conversion.assignment)

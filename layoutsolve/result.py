@@ -143,6 +143,7 @@ class Conversion:
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
             **({} if self.signature is None else {"signature": self.signature}),
+            **({"dropped_inputs": list(self.graph.dropped)} if self.graph.dropped else {}),
             "inputs": self.ports(inputs=True),
             "outputs": self.ports(inputs=False),
             "layouts": {

@@ -77,7 +77,11 @@ def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
             dim.WhichOneof("value") == "dim_value" and dim.dim_value not in (size, -1, 0)
             for dim, size in zip(stated, shape, strict=True)
         ):
-            raise OptionError(f"shape {list(shape)} does not fit input '{name}'")
+            sizes = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in stated)
+            raise OptionError(
+                f"shape {list(shape)} does not fit input '{name}', which has [{sizes}]: an ONNX model has the sizes"
+                " that it states, which its operators may rely on; export it with other ones, or with a dynamic batch"
+            )
         port = next(port for port in proto.graph.input if port.name == name)
         for dim, size in zip(port.type.tensor_type.shape.dim, shape, strict=True):
             if size >= 0:
@@ -321,7 +325,9 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
     facts = formulas, imports, draft.defaults, told, source.figures
-    return Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves)
+    return Graph(
+        title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves, dropped=source.dropped
+    )
 
 
 def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:

@@ -11,10 +11,11 @@ from functools import cached_property
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
-from layoutsolve.frontend.onnx.constants import Constant, of, taken
+from layoutsolve.frontend.onnx.constants import OVERRIDABLE, Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.io.source import Folder
 from layoutsolve.ir.figures import Figures
+from layoutsolve.ir.graph import STATE
 from layoutsolve.proto import operator_schemas, scopes
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.proto.messages import FunctionProto, GraphProto, ModelProto, graphs_in
@@ -28,7 +29,8 @@ _DEEPEST = 28
 @dataclass(frozen=True, eq=False)
 class Source:
     """A model in ONNX. ``proto`` has no larger constants, which are in ``constants`` by name; ``size`` is that of the
-    file in bytes. ``original`` is the model as it was read, ``figures`` are its own.
+    file in bytes. ``original`` is the model as it was read, ``figures`` are its own. ``dropped`` are the inputs that
+    are left out, as they are initializers as well.
     """
 
     proto: ModelProto
@@ -36,6 +38,7 @@ class Source:
     size: int
     original: ModelProto
     figures: Figures
+    dropped: tuple[str, ...] = ()
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -43,8 +46,11 @@ class Source:
         return {}
 
 
-def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = "the model") -> Source:
-    """Read a model, whose constants may be in other files of its ``folder``; it is ``called`` so in messages.
+def parse(
+    data: bytes | memoryview, folder: Folder | None = None, called: str = "the model", drop: bool = False
+) -> Source:
+    """Read a model, whose constants may be in other files of its ``folder``; it is ``called`` so in messages. With
+    ``drop`` inputs that are initializers as well are left out.
 
     Raises :class:`ModelError` on anything that is no model, and :class:`UnsupportedError` for operators that cannot be
     brought to a present operator set.
@@ -68,6 +74,7 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
             if depth > _DEEPEST:
                 raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     _check_inputs(model.graph)
+    dropped = drop_inputs(model) if drop else ()
     for body in (model.graph, *model.functions):
         scopes.sort(body)
     original = model
@@ -81,7 +88,29 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     outline, constants, beside = taken(model, folder)
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
-    return Source(made, constants, len(data), original, Figures(*counts, operators, len(data) + beside))
+    return Source(made, constants, len(data), original, Figures(*counts, operators, len(data) + beside), dropped)
+
+
+def drop_inputs(model: ModelProto) -> tuple[str, ...]:
+    """Leave out the inputs that are initializers as well; the names of those that whoever runs the model might have
+    overridden, of which runtimes fold nothing. Before IR version 4 all initializers are listed so, and are constants
+    all the same. Those stay that are states, which what is computed replaces, and those that training changes.
+    """
+    graph = model.graph
+    names = {each.name for each in graph.initializer}
+    kept = {each.key.removeprefix(STATE) for each in model.metadata_props if each.key.startswith(STATE)}
+    kept.update(pair.key for training in model.training_info for pair in training.update_binding)
+    ports = [port for port in graph.input if port.name in names and port.name not in kept]
+    if not ports:
+        return ()
+    dropped = tuple(port.name for port in ports)
+    others = [port for port in graph.input if port.name not in dropped]
+    del graph.input[:]
+    graph.input.extend(others)
+    if model.ir_version >= OVERRIDABLE:
+        return dropped
+    model.ir_version = OVERRIDABLE
+    return ()
 
 
 def _check_inputs(graph: GraphProto) -> None:

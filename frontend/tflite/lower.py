@@ -33,7 +33,7 @@ from layoutsolve.frontend.tflite.operators.custom.options import pass_through
 from layoutsolve.frontend.tflite.reading import metadata
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Dim, Graph, Node, Quant, Shape, Value, are_halves
+from layoutsolve.ir.graph import LOWERINGS, Dim, Graph, Node, Quant, Shape, Value, are_halves
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
@@ -168,6 +168,8 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
                 usual = partial(_lower, function, call, check)
                 _exactly(call, usual) if lowering.draft.reading.exact else usual()
             check_written(call)
+            if operator.name in FOREIGN:
+                lowering.draft.foreign.add(operator.name)
     except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
@@ -220,10 +222,13 @@ def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
     if known is not None:
         return known
     read = [tensors[index].dtype for index in operator.inputs if index != -1]
+    codes = [each.removeprefix("CUSTOM:") for each in sorted(FOREIGN)]
+    others = f"; lowerings are registered for {listed(codes)}{nearest(name.removeprefix('CUSTOM:'), codes)}"
+    others = others if codes else ""
     if name.startswith("CUSTOM:") and "string" in read:
         outputs = " and ".join(f"'{lowering.tensor_names[index]}'" for index in operator.outputs)
-        return "no conversion for this operator, which reads text", _TEXT_REMEDY.format(outputs)
-    return "no conversion for this operator", _REMEDIES.get(name.split(":")[0], _REMEDY)
+        return "no conversion for this operator, which reads text", _TEXT_REMEDY.format(outputs) + others
+    return "no conversion for this operator", _REMEDIES.get(name.split(":")[0], _REMEDY) + others
 
 
 def _check_parameters(call: Call) -> None:
@@ -315,6 +320,8 @@ def _metadata(lowering: Lowering, public: Mapping[str, str]) -> dict[str, str]:
     """What is told of the model beside what it computes."""
     model, subgraph = lowering.draft.model, lowering.subgraph
     told = {"layoutsolve.source": "tflite"}
+    if foreign := {name: FOREIGN[name] for name in sorted(lowering.draft.foreign)}:
+        told[LOWERINGS] = json.dumps(foreign, separators=(",", ":"))
     if model.description:
         told["description"] = model.description
     if len(model.signatures) > 1:

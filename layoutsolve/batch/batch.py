@@ -17,6 +17,7 @@ from layoutsolve.batch.signatures import ALL, each_signature
 from layoutsolve.batch.versions import versions
 from layoutsolve.batch.workers import DIED, Answer, answers
 from layoutsolve.errors import DIFFERENT, FAILED, UNVERIFIED, OptionError
+from layoutsolve.io.patterns import is_many
 
 
 def batch(options: argparse.Namespace, given: Mapping[str, object], tell: Tell, warn: Tell) -> int:
@@ -58,9 +59,18 @@ def _check(options: argparse.Namespace) -> None:
     telling |= {"--plan": options.plan, "--from-plan": options.by_plan}
     telling |= {"--explain": options.explain, "--profile": options.profile, "--extract-metadata": options.extract}
     telling |= {"--from": options.cut_from, "--to": options.cut_to}
+    many = {"--resume": options.resume, "--jobs": options.jobs is not None, "--scheduler": options.scheduler}
+    one = len(options.models) == 1 and not is_many(options.model)
+    batch = next((name for name, value in many.items() if value), "") if one else ""
     for name in (name for name, value in telling.items() if value):
-        raise OptionError(f"argument {name}: it is about a single model: give one")
+        alone = f"leave one of it and {batch} out" if batch else "give one"
+        raise OptionError(f"argument {name}: it is about a single model: {alone}")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):
+        if batch:
+            raise OptionError(
+                f"argument {batch}: it makes a batch, of one model here, which is written to a folder: name that with"
+                f" -o, or leave {batch} out"
+            )
         raise OptionError("argument -o: many models are written to a folder: give its name")
     for name, path in (("-o", options.file), ("--report", options.report)):
         if path and os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112

@@ -12,9 +12,9 @@ from typing import Any
 
 from layoutsolve.base.wording import printable
 from layoutsolve.errors import ModelError, OptionError
-from layoutsolve.io.archives import beside, split
+from layoutsolve.io.archives import HEAD, beside, is_archive, split
 from layoutsolve.io.files import REWRITTEN, default_output
-from layoutsolve.io.patterns import ENDINGS, STANDARD_INPUT, WILD, is_many
+from layoutsolve.io.patterns import ARCHIVES, ENDINGS, STANDARD_INPUT, WILD, is_many
 from layoutsolve.io.source import members_of
 
 PAGES = "models"
@@ -110,8 +110,9 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
         base, paths = _found(Path(name), folder) if inside is None else _in_archive(*inside)
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
-        output = default_output(beside(path)) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
-        report = None if reports is None else str((Path(reports) / PAGES / inner).with_suffix(".html"))
+        own = inner if base is None or not base.is_dir() else beside(path).relative_to(base)
+        output = default_output(beside(path)) if folder is None else (Path(folder) / own).with_suffix(".onnx")
+        report = None if reports is None else str((Path(reports) / PAGES / own).with_suffix(".html"))
         yield Job(str(path), str(path if base is None else inner), str(output), report)
 
 
@@ -123,20 +124,44 @@ def _in_archive(archive: Path, pattern: str) -> tuple[Path, list[Path]]:
     return archive, sorted(found)
 
 
-def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:
-    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern. In a
-    folder those are models in ONNX only where there are no others, of which these may be the results; what lies in the
-    ``folder`` for results is none.
+def _models(path: Path, pattern: str, of_folder: bool) -> list[Path]:
+    """A file, or the models of an archive that fit a pattern. An archive that cannot be read stands for itself, and so
+    does one without a model that a pattern names.
     """
+    try:
+        with path.open("rb") as file:
+            members = members_of(str(path)) if is_archive(file.read(HEAD)) else None
+    except (OSError, ModelError):
+        return [path]
+    if members is None:
+        return [] if pattern else [path]
+    if not members:
+        return [] if pattern or of_folder else [path]
+    if len(members) == 1 and not pattern:
+        return [path]
+    return [path / name for name in members if not pattern or fnmatchcase(name, pattern)]
+
+
+def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:
+    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern; the
+    models of archives for these. In a folder those are models in ONNX only where there are no others, of which these
+    may be the results; what lies in the ``folder`` for results is none.
+    """
+    results = None if folder is None or path == Path(folder) else Path(folder)
     if path.is_dir():
-        base, patterns = path, [os.path.join("**", f"*{ending}") for ending in ENDINGS]  # noqa: PTH118
+        base, first, last = path, [f"*{each}" for each in (ENDINGS[0], *ARCHIVES)], [f"*{ENDINGS[1]}"]
+        tries = [[(os.path.join("**", each), "") for each in some] for some in (first, last)]  # noqa: PTH118
     else:
         wild = next(number for number, part in enumerate(path.parts) if any(mark in part for mark in WILD))
-        base, patterns = Path(*path.parts[:wild]), [str(Path(*path.parts[wild:]))]
-    results = None if folder is None or path == Path(folder) else Path(folder)
-    for pattern in patterns:
-        found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
-        found = [each for each in found if not each.name.endswith(REWRITTEN) and results not in each.parents]
+        base, parts = Path(*path.parts[:wild]), path.parts[wild:]
+        splits = [(str(Path(*parts[:end])), "/".join(parts[end:])) for end in range(len(parts), 0, -1)]
+        tries = [[each] for each in splits]
+    for patterns in tries:
+        found = list[Path]()
+        for pattern, inner in patterns:
+            files = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
+            files = [each for each in files if not each.name.endswith(REWRITTEN) and results not in each.parents]
+            found += (model for each in files for model in _models(each, inner, path.is_dir()))
         if found:
             return base, sorted(found)
     shown = printable(str(path))

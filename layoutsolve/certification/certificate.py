@@ -24,7 +24,7 @@ from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
-FORMAT = "layoutsolve certificate 12"
+FORMAT = "layoutsolve certificate 13"
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,9 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")
-    return Reading(*asked, storage, str(facts["quant"]), dynamic, str(facts["weights"]))
+    return Reading(
+        *asked, storage, str(facts["quant"]), dynamic, str(facts["weights"]), str(facts["initializer_inputs"])
+    )
 
 
 def _weights(said: Any) -> WeightStorage:

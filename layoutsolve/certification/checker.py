@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 from layoutsolve.base.digest import Buffer, digest
-from layoutsolve.base.wording import kept_as_is, level_name
+from layoutsolve.base.wording import kept_as_is, level_name, one_line
 from layoutsolve.certification.audit import copied_bytes, recount
 from layoutsolve.certification.certificate import Certificate
 from layoutsolve.conversion.arguments import Options
@@ -137,11 +137,12 @@ def check(
         layouts = [row.layouts for row in certificate.rows]
         stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged, certificate.unseen)
         assignment = _assignment(stated, certificate)
-        written = _written(graph, assignment, certificate, options, path, budget)
+        made = Provenance.of(source, certificate.version, certificate.options, options.own_target)
+        written = _written(graph, assignment, certificate, made, path, budget)
     except CertificateError:
         raise
     except ConversionError as error:
-        raise CertificateError(f"the certificate does not fit the source: {error}") from error
+        raise CertificateError(f"the certificate does not fit the source: {one_line(error)}") from error
     if written != model:
         raise CertificateError("the ONNX file is not what the recorded rows are written as")
     _check_options(options, goal, certificate)
@@ -180,11 +181,10 @@ def _assignment(stated: Restated, certificate: Certificate) -> Assignment:
 
 
 def _written(
-    graph: Graph, assignment: Assignment, certificate: Certificate, options: Options, path: str, budget: Budget
+    graph: Graph, assignment: Assignment, certificate: Certificate, made: Provenance, path: str, budget: Budget
 ) -> bytes:
     """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
     apart = certificate.data is not None
-    made = Provenance(certificate.version, certificate.source, certificate.options, options.own_target)
     asked = certificate.boundary, assignment, certificate.reading, made, certificate.opset, apart
     model, external = emitted(graph, *asked, budget)
     if external is not None and digest_of(external.write) != certificate.data:

@@ -142,6 +142,7 @@ def _info(options: argparse.Namespace) -> int:
 
         found = provenance(_loaded(options))
     facts = {"version": found.version, "source": found.source, "options": found.options, "target": found.target}
+    facts |= {"part": found.part, "lowerings": found.lowerings}
     told = {"model": options.model, **facts, "command": found.command}
     lines = map(printable, f"{options.model}: {found}".splitlines())
     console.tell(json.dumps(told) if options.json else "\n  ".join(lines), [])
@@ -330,6 +331,8 @@ def _convert(
             not options.dry_run,
             None if options.extract is None else tuple(output.path for output in extracted),
             options.report,
+            () if source.cut is None else source.cut.others,
+            _unused(options, conversion),
         )
         if options.json or not options.quiet:
             console.tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
@@ -407,13 +410,23 @@ def _compared(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:
-    """Print what a stage of the conversion made."""
+    """Print what a stage of the conversion made. In place of the graph of a model with operators that cannot be
+    converted the source's own is printed, and these are listed.
+    """
     from layoutsolve.api import convert
     from layoutsolve.conversion.arguments import choice
     from layoutsolve.inspection.printing import STAGES
 
     asked = choice("stage", stage, STAGES)
-    console.tell(convert(source, **given).text(asked), [])
+    try:
+        console.tell(convert(source, **given).text(asked), [])
+    except UnsupportedError as error:
+        if asked != "graph":
+            raise
+        from layoutsolve.reporting.source_view import source_text
+
+        console.tell(source_text(source), [])
+        console.say(f"layoutsolve: this is the source's graph: {error}", sys.stderr)
     return 0
 
 
@@ -449,13 +462,26 @@ def _register(options: argparse.Namespace) -> None:
     """Run the files that register lowerings: no file is run that was not named."""
     import runpy
 
+    from layoutsolve.frontend.tflite.lowering.registry import registering
+
     for path in options.lowering:
         try:
-            runpy.run_path(path, run_name="lowering")
+            with registering(path):
+                runpy.run_path(path, run_name="lowering")
         except ConversionError:
             raise
         except Exception as error:
             raise LoweringError(f"'{printable(path)}' cannot be run: {type(error).__name__}: {error}") from error
+
+
+def _unused(options: argparse.Namespace, conversion: Conversion) -> tuple[str, ...]:
+    """The operators that files have registered lowerings for, where the model has none of a file's."""
+    if not options.lowering:
+        return ()
+    from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+
+    used = {FOREIGN[name] for name in conversion.provenance.lowerings if name in FOREIGN}
+    return tuple(name for name, file in FOREIGN.items() if file not in used)
 
 
 def _cut(options: argparse.Namespace, source: Content) -> Content:
@@ -534,7 +560,7 @@ COMMANDS: Mapping[str, Command] = {
     "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
     "target": (parser.parse_target, _target_told),
-    "view": (parser.parse, _view),
+    "view": (parser.parse_view, _view),
 }
 """What the first word may ask for, which is a conversion where it is no command: how its options are read, and what
 does it. A file of such a name is reached as ``./bench``.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
 from layoutsolve.cli.parser import completed
-from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, INITIALIZER_INPUTS, QUANT, WEIGHTS
 from layoutsolve.inspection.printing import STAGES
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from layoutsolve.solver.statement.boundary import CHOICES
@@ -25,6 +25,7 @@ VALUES: dict[str, Iterable[str]] = {
     "quant": QUANT,
     "dynamic": DYNAMIC,
     "weights": WEIGHTS,
+    "initializer_inputs": INITIALIZER_INPUTS,
     "stage": STAGES,
     "level": LEVELS,
 }

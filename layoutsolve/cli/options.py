@@ -181,6 +181,12 @@ def add_reading(group: Group) -> None:
         metavar="WHAT",
         help="int8 weights: zero points of the source (default), or symmetric (faster, rounded)",
     )
+    group.add_argument(
+        "--initializer-inputs",
+        default="drop",
+        metavar="WHAT",
+        help="inputs of an ONNX model that are initializers as well: drop (default), or keep",
+    )
 
 
 def add_bounds(group: Group) -> None:
@@ -270,7 +276,10 @@ def add_telling(group: Group) -> None:
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of :func:`layoutsolve.convert` on how a model is read, from options."""
-    told = {name: getattr(options, name) for name in ("custom", "quant", "dynamic", "weights", "signature")}
+    told = {
+        name: getattr(options, name)
+        for name in ("custom", "quant", "dynamic", "weights", "initializer_inputs", "signature")
+    }
     return {**told, "shapes": _shapes(options.shape)}
 
 

@@ -28,9 +28,11 @@ PLANNED = (*CHECKING, "verify", "verify_samples", "verify_tensors", "profile", "
 """The options that may go with a plan that is followed, beside those that name files."""
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options. Raises :class:`OptionError` where they cannot be understood."""
-    parser = _parser()
+def parse(arguments: Sequence[str], view: bool = False) -> argparse.Namespace:
+    """The options of a conversion, or of ``layoutsolve view``. Raises :class:`OptionError` where they cannot be
+    understood.
+    """
+    parser = _view_parser() if view else _parser()
     options, more = parser.parse_known_args(arguments)
     unknown = [each for each in more if each.startswith("-") and each != STANDARD_INPUT]
     if unknown:
@@ -91,6 +93,13 @@ def _complete_verify(options: argparse.Namespace) -> None:
             "argument --verify-samples: --verify-data determines the number of samples: leave one of them out"
         )
     options.verify |= options.verify_tensors or options.verify_data is not None or options.verify_samples is not None
+
+
+def parse_view(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve view``: those of a conversion. Raises :class:`OptionError` where they cannot be
+    understood.
+    """
+    return parse(arguments, view=True)
 
 
 def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
@@ -221,7 +230,7 @@ def completed(command: str) -> argparse.ArgumentParser:
         "info": _info_parser,
         "ops": _ops_parser,
         "target": _target_parser,
-        "view": _parser,
+        "view": _view_parser,
     }
     if command not in commands:
         return _parser()
@@ -252,6 +261,24 @@ def said(options: argparse.Namespace) -> dict[str, object]:
     )
     given = {key: value for key, value in vars(options).items() if key not in named}
     return {key.removeprefix("cut_"): value for key, value in given.items() if value != parser.get_default(key)}
+
+
+def _view_parser() -> Parser:
+    """That of a conversion, without the options of what is written or printed in place of a page."""
+    parser = _parser()
+    parser.prog, parser.epilog = "layoutsolve view", None
+    parser.usage = "layoutsolve view [option ...] MODEL.tflite|MODEL.onnx"
+    parser.description = (
+        "Show a model before and after a conversion side by side, in the browser; no model is written. Options are"
+        " those of a conversion; --report names the page."
+    )
+    unseen = ("file", "jobs", "scheduler", "resume", "certify", "check", "plan", "extract", "stage", "dry_run")
+    for action in parser._actions:
+        if action.dest in unseen:
+            action.help = argparse.SUPPRESS
+        elif action.dest == "models":
+            action.help = "the model to show"
+    return parser
 
 
 def _parser() -> Parser:

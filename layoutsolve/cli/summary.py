@@ -29,7 +29,8 @@ SHOWN = 8
 @dataclass(frozen=True)
 class Done:
     """Results of one command: the conversion, its checks and reports, the seconds it all took, whether it is written,
-    the files from behind the source that are ``extracted``, and the HTML report.
+    the files from behind the source that are ``extracted``, the HTML report, the inputs that a part has ``beside``
+    those that it was cut at, and the operators for which lowerings are registered that the model has none of.
     """
 
     output: str
@@ -42,6 +43,8 @@ class Done:
     written: bool = True
     extracted: tuple[str, ...] | None = None
     report: str | None = None
+    beside: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 def as_json(options: argparse.Namespace, done: Done) -> str:
@@ -62,6 +65,10 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
         report["extracted"] = list(done.extracted)
     if done.report is not None:
         report["report"] = done.report
+    if done.beside:
+        report["inputs_beside"] = list(done.beside)
+    if done.unused:
+        report["unused_lowerings"] = list(done.unused)
     return json.dumps(_finite(report), allow_nan=False)
 
 
@@ -115,6 +122,18 @@ def as_text(done: Done) -> str:
     if selected:
         what = f"{counted(selected, 'int8 layer')} would saturate on x86 without VNNI"
         lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
+    if dropped := conversion.graph.dropped:
+        many = (
+            "are initializers as well: they are constants"
+            if len(dropped) > 1
+            else "is an initializer as well: it is a constant"
+        )
+        what = f"{counted(len(dropped), 'input')} of the source {many}"
+        lines.append(f"  {what}, {listed(dropped)} (--initializer-inputs keep)")
+    if done.beside:
+        lines.append(f"  beside --from the part needs {listed(done.beside)}: inputs of the model that it reads as well")
+    if done.unused:
+        lines.append(f"  --lowering: the model has no {listed(done.unused)}, for which a lowering is registered")
     lines += [f"  {line}" for line in _ports(conversion)]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")

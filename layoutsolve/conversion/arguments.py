@@ -20,7 +20,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import brief, nearest
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
-from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, INITIALIZER_INPUTS, QUANT, WEIGHTS
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import OTHERS, Choice, Ends, Pair
 from layoutsolve.solver.targets.target import Target
@@ -225,6 +225,7 @@ class Options:
     quant: str = field(default="qdq", metadata=_by(partial(choice, known=QUANT)))
     dynamic: str = field(default="float", metadata=_by(partial(choice, known=DYNAMIC)))
     weights: str = field(default="source", metadata=_by(partial(choice, known=WEIGHTS)))
+    initializer_inputs: str = field(default="drop", metadata=_by(partial(choice, known=INITIALIZER_INPUTS)))
     signature: str = field(default="", metadata=_by(text))
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
     max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1, most=_MOST)))
@@ -250,6 +251,12 @@ class Options:
             if getattr(self, name) != getattr(default, name):
                 about = "that is about models of TensorFlow Lite, and this one is in ONNX"
                 raise OptionError(f"{name}: {about}; leave it out")
+
+    def check_tflite(self) -> None:
+        """Raise :class:`OptionError` for what means nothing for a model of TensorFlow Lite."""
+        if self.initializer_inputs != "drop":
+            about = "that is about models in ONNX, and this one is of TensorFlow Lite"
+            raise OptionError(f"initializer_inputs: {about}; leave it out")
 
     @classmethod
     def of(cls, given: Mapping[str, Any], **known: Any) -> Options:
@@ -299,7 +306,7 @@ class Options:
         dynamic = target.dynamic if self.dynamic == "integer" else None
         moved = self.inputs != "keep" or self.layouts  # images may then come channels-last
         storage = replace(target.storage, pixel=0) if moved else target.storage
-        return Reading(*asked, storage, self.quant, dynamic, self.weights)
+        return Reading(*asked, storage, self.quant, dynamic, self.weights, self.initializer_inputs)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

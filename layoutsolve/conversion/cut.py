@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from layoutsolve.base.wording import brief, nearest
+from layoutsolve.conversion.provenance import KEYS
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Model, parse
 from layoutsolve.frontend.onnx.listing import inferred
 from layoutsolve.frontend.onnx.reading import Source as OnnxSource
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
-from layoutsolve.io.source import Content, Source, load
+from layoutsolve.io.source import Content, Cut, Source, load
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -43,8 +44,12 @@ def cut(source: Source, *, start: Sequence[str] = (), end: Sequence[str] = ()) -
 def cut_content(content: Content, start: Sequence[str], end: Sequence[str]) -> Content:
     """The same for a file that was read: what is cut has its name and its folder."""
     model = parse(content.data, content.folder, content.called)
-    data = _of_tflite(content, model, start, end) if isinstance(model, Model) else _of_onnx(model, start, end)
-    return replace(content, data=memoryview(data), own=None, part=True)
+    made = _of_tflite(content, model, start, end) if isinstance(model, Model) else _of_onnx(model, start, end)
+    data, others = made
+    if not start and not end:
+        return content
+    cut = Cut(tuple(start), tuple(end), content.whole, tuple(others) if start else ())
+    return replace(content, data=memoryview(data), own=None, cut=cut)
 
 
 class _Needed:
@@ -86,8 +91,17 @@ def _check(names: Sequence[str], known: Collection[str], option: str) -> None:
             raise OptionError(f"{option} {brief(name)}: the model has no such tensor{hint}")
 
 
-def _check_order(needed: _Needed, wanted: Collection[str], start: Sequence[str], end: Sequence[str]) -> None:
-    """Raise :class:`OptionError` where a start leads to no end, or an end comes before every start."""
+def _check_order(
+    needed: _Needed, wanted: Collection[str], given: Collection[str], start: Sequence[str], end: Sequence[str]
+) -> None:
+    """Raise :class:`OptionError` where a start leads to no end, an end comes before every start, or is ``given``: an
+    input of the model.
+    """
+    for name in end:
+        if name in given:
+            raise OptionError(
+                f"--to {brief(name)}: it is an input of the model: nothing computes it; name one behind it"
+            )
     for name in start:
         if name in end:
             raise OptionError(f"--from and --to {brief(name)}: nothing is left between a tensor and itself")
@@ -100,7 +114,8 @@ def _check_order(needed: _Needed, wanted: Collection[str], start: Sequence[str],
             raise OptionError(f"--to {brief(name)}: it depends on no tensor of --from: name one behind them")
 
 
-def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> bytes:
+def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> tuple[bytes, list[str]]:
+    """The part, and its inputs beside those at the start."""
     model, graph = ModelProto(), source.original.graph
     model.CopyFrom(source.original)
     ports = _ports(source)
@@ -114,7 +129,7 @@ def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> by
     )
     outputs = list(end) or [port.name for port in graph.output]
     numbers, wanted = needed.of(outputs)
-    _check_order(needed, wanted, start, end)
+    _check_order(needed, wanted, given, start, end)
     made = model.graph
     del made.node[:], made.input[:], made.output[:], made.initializer[:], made.sparse_initializer[:], made.value_info[:]
     made.node.extend(graph.node[number] for number in numbers)
@@ -126,9 +141,14 @@ def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> by
     made.initializer.extend(each for each in graph.initializer if each.name in wanted)
     made.sparse_initializer.extend(each for each in graph.sparse_initializer if each.values.name in wanted)
     made.output.extend(_port(ports, name, "--to") for name in outputs)
+    told = [(each.key, each.value) for each in model.metadata_props if each.key not in KEYS]  # which tell of the whole
+    del model.metadata_props[:]
+    for key, value in told:
+        model.metadata_props.add(key=key, value=value)
     inner = {name for number in numbers for name in graph.node[number].output} - {*outputs, *start}
     made.value_info.extend(each for each in graph.value_info if each.name in inner)
-    return bytes(model.SerializeToString())
+    others = [port.name for port in made.input if port.name not in {*start, *constants}]
+    return bytes(model.SerializeToString()), others
 
 
 def _read(node: NodeProto) -> list[str]:
@@ -148,7 +168,8 @@ def _port(ports: Mapping[str, ValueInfoProto], name: str, option: str) -> ValueI
     return port
 
 
-def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Sequence[str]) -> bytes:
+def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Sequence[str]) -> tuple[bytes, list[str]]:
+    """The part, and its inputs beside those at the start."""
     require("ai_edge_litert")
     data, main = bytes(content.data), parsed.subgraphs[0]
     numbers: dict[str, int] = {}
@@ -166,7 +187,7 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     gives = [[names[each] for each in operator.outputs if each >= 0] for operator in main.operators]
     needed, outputs = _Needed(reads, gives, start), list(end) or [names[each] for each in main.outputs]
     kept, wanted = needed.of(outputs)
-    _check_order(needed, wanted, start, end)
+    _check_order(needed, wanted, {names[each] for each in main.inputs}, start, end)
     model = opened(data)
     graph: Any = model.subgraphs[0]
     rest = [each for each in main.inputs if names[each] in wanted and names[each] not in start]
@@ -180,4 +201,4 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     graph.outputs = [names.index(name) for name in outputs]
     model.signatureDefs = None  # these and the metadata name inputs and outputs that may be gone
     model.metadata = [each for each in model.metadata or () if each.name != b"TFLITE_METADATA"]
-    return packed(model, data)
+    return packed(model, data), [names[each] for each in rest]

@@ -41,13 +41,14 @@ def no_worse(
     where its sums may saturate, but for Transposes that alone read a constant.
     """
     graph, goal = found.graph, found.assignment.goal
-    stays = _in_its_own_layouts(found)
+    stays, kept = _in_its_own_layouts(found), "no improvement"
+    drop = found.reading.initializer_inputs == "drop"
     external = External() if found.external is not None else None
     if graph.metadata.get(WRITTEN):
-        model = as_it_stands(content, external)
+        model = as_it_stands(content, external, drop)
         if model is not None and written_before(model, before):
-            kept = "it is what layoutsolve has written"
-            return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
+            known = "it is what layoutsolve has written"
+            return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
     first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
     tiers = without_groupings(goal.tiers)
@@ -59,7 +60,10 @@ def no_worse(
         after = moves(other.model, other.price.hidden)
         if after.gains(first) and after.executed <= first.executed:
             return other
-    model = as_it_stands(content, external)
+        with_as_few = _in_its_own_layouts(other)
+        if stays.status != with_as_few.status == "optimal":  # what has a lower price has more Transposes
+            stays, kept = with_as_few, "no layouts with as few Transposes cost less"
+    model = as_it_stands(content, external, drop)
     no_more = after.transposes <= first.transposes and after.executed <= first.executed
     if model is None or (no_more and _folds(found, model)):
         return found
@@ -68,7 +72,7 @@ def no_worse(
     fold_transposes(model)
     say_how(model, found.provenance)
     stays = replace(stays, price=_as_counted(moves(model), stays.price))
-    return replace(found, assignment=stays, model=model, external=external, origins={}, kept="no improvement")
+    return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
 
 
 def _in_its_own_layouts(found: Conversion) -> Assignment:

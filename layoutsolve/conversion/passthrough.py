@@ -12,18 +12,22 @@ from layoutsolve.emit import External
 from layoutsolve.emit.tensors import fill
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx.reading import drop_inputs
 from layoutsolve.io.source import Content, unchanged
 from layoutsolve.ir.budget import GROWTH, SPARE
 from layoutsolve.proto.messages import DOMAINS, ModelProto, NodeProto, TensorProto, permutation
 from layoutsolve.proto.scopes import captures, sort
 
 
-def as_it_stands(source: Content, external: External | None) -> ModelProto | None:
+def as_it_stands(source: Content, external: External | None, drop: bool = False) -> ModelProto | None:
     """ONNX source as written unchanged: initializers from external data in the model or in ``external``, nodes in
-    topological order; None where it would be much larger, as many initializers share their data.
+    topological order, and with ``drop`` no input that is an initializer as well; None where it would be much larger,
+    as many initializers share their data.
     """
     model: ModelProto = ModelProto.FromString(source.data)
     sort(model.graph)
+    if drop:
+        drop_inputs(model)
     outside = [proto for proto in model.graph.initializer if proto.data_location == TensorProto.EXTERNAL]
     if outside:
         beside = constants.Beside(source.folder, outside)

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.digest import digest
 from layoutsolve.errors import ModelError
-from layoutsolve.io.source import Source, load
+from layoutsolve.io.source import Content, Source, load
+from layoutsolve.ir.graph import LOWERINGS
 
 if TYPE_CHECKING:
     import onnx
 
 PRODUCER = "layoutsolve"
 DIGEST, OPTIONS, TARGET = "layoutsolve.source.sha256", "layoutsolve.options", "layoutsolve.target.sha256"
+CUT = "layoutsolve.cut"
 RETURNED, WRITTEN = "layoutsolve.version", "layoutsolve.written.sha256"
 """The keys of the metadata. What is written of a source in ONNX says what it does (:func:`outline`), so that it is
 known when it comes again; one that is written as it stands has another producer, and the version in the metadata.
 """
 
-KEYS = (DIGEST, OPTIONS, TARGET, RETURNED, WRITTEN)
+KEYS = (DIGEST, OPTIONS, TARGET, CUT, LOWERINGS, RETURNED, WRITTEN)
 
 _SMALL = 1024
 """Bytes of a constant up to which it may be a shape or an axis, which says what an operator does."""
@@ -34,13 +36,24 @@ class Provenance:
 
     ``version`` is that of layoutsolve, ``source`` the SHA-256 of the source model, ``said`` the options that determine
     the file and are not the default, as JSON. ``target`` is the SHA-256 of the fields of a user's target, '' for those
-    that come with layoutsolve.
+    that come with layoutsolve. ``cut`` has, as JSON, the tensors that the converted part of the source begins
+    (``from``) and ends with (``to``), '' for the whole. ``lowered`` has, as JSON, the file with its SHA-256 that
+    registered the lowering of each operator that a user's own lowers, '' for none.
     """
 
     version: str
     source: str
     said: str
     target: str = ""
+    cut: str = ""
+    lowered: str = ""
+
+    @classmethod
+    def of(cls, source: Content, version: str, said: str, target: str) -> Provenance:
+        """Provenance of what a version makes of a source by the options that are ``said``."""
+        part = source.cut
+        cut = "" if part is None else json.dumps({"from": part.start, "to": part.end}, separators=(",", ":"))
+        return cls(version, source.whole, said, target, cut)
 
     @cached_property
     def options(self) -> Mapping[str, object]:
@@ -55,8 +68,22 @@ class Provenance:
     @property
     def metadata(self) -> dict[str, str]:
         """Entries of the metadata; the version is the model's own field."""
-        own = {TARGET: self.target} if self.target else {}
-        return {DIGEST: self.source, OPTIONS: self.said, **own}
+        own = {TARGET: self.target, CUT: self.cut, LOWERINGS: self.lowered}
+        return {DIGEST: self.source, OPTIONS: self.said, **{key: text for key, text in own.items() if text}}
+
+    @cached_property
+    def part(self) -> Mapping[str, list[str]]:
+        """The tensors that the part begins with, by ``from``, and ends with, by ``to``; empty for the whole."""
+        found: dict[str, list[str]] = json.loads(self.cut or "{}")
+        return {key: [str(name) for name in found[key]] for key in ("from", "to") if found.get(key)}
+
+    @cached_property
+    def lowerings(self) -> Mapping[str, tuple[str, str]]:
+        """The file that registered the lowering of an operator, and its SHA-256, by operator; both are '' where it was
+        none.
+        """
+        found: dict[str, list[str]] = json.loads(self.lowered or "{}")
+        return {str(operator): (str(name), str(text)) for operator, (name, text) in found.items()}
 
     @property
     def command(self) -> str:
@@ -67,8 +94,12 @@ class Provenance:
 
     def __str__(self) -> str:
         lines = [f"made by layoutsolve {self.version}: {self.command}", f"MODEL has the SHA-256 {self.source}"]
-        own = f"target '{self.options.get('target')}' is a file whose fields have the SHA-256 {self.target}"
-        return "\n".join([*lines, own] if self.target else lines)
+        if self.target:
+            lines.append(f"target '{self.options.get('target')}' is a file whose fields have the SHA-256 {self.target}")
+        for operator, (name, text) in self.lowerings.items():
+            of_file = f"'{name}', which has the SHA-256 {text}" if name else "a program"
+            lines.append(f"the lowering of '{operator}' is registered by {of_file}")
+        return "\n".join(lines)
 
     def _words(self) -> Iterator[str]:
         for name, value in self.options.items():
@@ -79,6 +110,9 @@ class Provenance:
                 yield f"{option}={value}.json"
             else:
                 yield option if value is True else f"{option}={value}"
+        for end, names in self.part.items():
+            yield from (f"--{end}={name}" for name in names)
+        yield from (f"--lowering={name}" for name in dict.fromkeys(name for name, _ in self.lowerings.values()) if name)
 
 
 def _named(option: str, value: object) -> Iterator[str]:
@@ -128,10 +162,11 @@ def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
     facts = {entry.key: entry.value for entry in model.metadata_props}
     own = model.producer_version if model.producer_name == PRODUCER else ""
     version = facts.get(RETURNED, own)
-    made = Provenance(version, facts.get(DIGEST, ""), facts.get(OPTIONS, ""), facts.get(TARGET, ""))
+    made = Provenance(version, *(facts.get(key, "") for key in (DIGEST, OPTIONS, TARGET, CUT, LOWERINGS)))
     try:
         known = (RETURNED in facts or model.producer_name == PRODUCER) and isinstance(made.options, dict)
-    except (ValueError, RecursionError):
+        known = known and made.part is not None and made.lowerings is not None
+    except (ValueError, TypeError, AttributeError, RecursionError):
         known = False
     if not known:
         raise ModelError(

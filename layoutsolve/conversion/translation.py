@@ -30,7 +30,8 @@ def reference(
 ) -> Graph:
     """The reference graph of a model; ``opset`` is the one that is asked for."""
     with stage("read"):
-        parsed = parse(content.data, content.folder, content.called)
+        drop = reading.initializer_inputs == "drop"
+        parsed = parse(content.data, content.folder, content.called, drop)
     with stage("lower", counted="read"):
         return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 
@@ -59,7 +60,8 @@ def emitted(
     """
     applied = apply(assignment, budget)
     ends = every_end(graph, boundary, assignment)
-    before = {key: value for key, value in applied.metadata.items() if key not in KEYS}  # of how the source was made
+    stale = KEYS if graph.imports else ()  # of how a source in ONNX was made
+    before = {key: value for key, value in applied.metadata.items() if key not in stale}
     facts = {**before, **metadata(ends, applied.metadata), **made.metadata}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)

@@ -21,6 +21,9 @@ _ZIP, _GZIP, _LITERTLM = b"PK\x03\x04", b"\x1f\x8b", b"LITERTLM"
 _TAR, _TAR_AT = b"ustar", 257
 _TFLITE, _TFLITE_AT = b"TFL3", 4
 
+HEAD = _TAR_AT + len(_TAR)
+"""How many of the first bytes tell whether a file is an archive."""
+
 _DEEPEST, _MOST = 4, 10_000
 """How deeply archives may lie within each other, and how many entries of one are looked at."""
 
@@ -35,7 +38,7 @@ _TFLITE_SECTION = 3
 
 def is_archive(data: Buffer) -> bool:
     """Whether some bytes begin as an archive does."""
-    head = bytes(memoryview(data)[: _TAR_AT + len(_TAR)])
+    head = bytes(memoryview(data)[:HEAD])
     if head[_TFLITE_AT : _TFLITE_AT + len(_TFLITE)] == _TFLITE:
         return False
     return head.startswith((_ZIP, _GZIP, _LITERTLM)) or head[_TAR_AT:] == _TAR

@@ -7,6 +7,9 @@ import os
 ENDINGS = (".tflite", ".onnx")
 """How the names of models end."""
 
+ARCHIVES = (".task", ".litertlm", ".zip", ".tar", ".gz", ".tgz")
+"""How the names of archives end that are looked into in a folder."""
+
 WILD = "*?["
 """What a pattern has in it."""
 

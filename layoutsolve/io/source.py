@@ -127,11 +127,23 @@ def joined(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How a part was cut out of a model: the tensors that it was asked to begin and to end with, the SHA-256 of the
+    whole, and the inputs of the model that the part needs beside those that it begins with.
+    """
+
+    start: tuple[str, ...]
+    end: tuple[str, ...]
+    whole: str
+    others: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Content:
     """A file that was read: its bytes, the name of the model in it, the absolute path, None for bytes in memory, and
-    how it is mapped, None where it is not. What was read from an ``archive`` has its path instead. A
-    ``part`` is what was cut out of the file.
+    how it is mapped, None where it is not. What was read from an ``archive`` has its path instead. ``cut`` is how it
+    was cut out of the file, None for the whole.
     """
 
     data: Buffer
@@ -139,7 +151,7 @@ class Content:
     path: str | None = None
     own: Mapped | None = None
     archive: str | None = None
-    part: bool = False
+    cut: Cut | None = None
 
     @property
     def file(self) -> str | None:
@@ -166,6 +178,11 @@ class Content:
     def digest(self) -> str:
         """The SHA-256 of the bytes."""
         return digest(self.data)
+
+    @property
+    def whole(self) -> str:
+        """The SHA-256 of the model that it is, or that it was cut out of."""
+        return self.digest if self.cut is None else self.cut.whole
 
 
 class OnnxModel(Protocol):

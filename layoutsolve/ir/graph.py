@@ -206,6 +206,9 @@ CAPTURES = "captures"
 INSIDE: Mapping[str, int] = {"Carry": 1, "Element": 1, "Turn": 2}
 """By operator, how many of its outputs, the first ones, are values of the region that it belongs to."""
 
+LOWERINGS = "layoutsolve.lowerings"
+"""The metadata that name the file of each lowering of a user's."""
+
 LAYOUT = "layoutsolve.layout."
 """What an entry of a model's metadata begins with that has the permutation of an input or output."""
 
@@ -292,7 +295,8 @@ class Graph:
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
     ONNX that has no more than that, but for constants that are foreign. ``figures`` are those of the
     source, of an ONNX one as :mod:`layoutsolve.proto.data_movement` counts them. ``functions`` are what nodes of the
-    domain :data:`PLAN` call, by name. With ``halves`` the source has weights of float16, and so are constants of
+    domain :data:`PLAN` call, by name. ``dropped`` are inputs of the source that are constants, as they are initializers
+    as well. With ``halves`` the source has weights of float16, and so are constants of
     float32 written that are no more than that.
     """
 
@@ -310,6 +314,7 @@ class Graph:
     figures: Figures = Figures()
     functions: Mapping[str, Function] = field(default_factory=dict)
     halves: bool = False
+    dropped: tuple[str, ...] = ()
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -45,7 +45,7 @@ def plan(source: Source, conversion: Conversion) -> Plan:
     content = load(source)
     if asked.kept:
         raise PlanError("no improvement, so the source is returned unchanged: there are no layouts to plan")
-    if asked.provenance.source != content.digest:
+    if asked.provenance.source != content.whole:
         raise PlanError("the source is not the one that was converted: its SHA-256 differs")
     with Stages(content)("plan"):
         return Plan(facts_of(content, asked))
@@ -75,7 +75,7 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     graph = reference(content, options.reading, stage, options.opset, budget)
     with stage("solve"):
         assignment = _assignment(graph, options, facts)
-    made, origins = Provenance(VERSION, content.digest, options.text, options.own_target), dict[str, Origin]()
+    made, origins = Provenance.of(content, VERSION, options.text, options.own_target), dict[str, Origin]()
     with stage("emit"):
         how = (options.opset, options.external_data, budget, origins)
         model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from layoutsolve.base.wording import brief
+from layoutsolve.base.wording import brief, printable
 from layoutsolve.frontend import Model, listed, parse
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.io.source import Content
+from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Origin
 from layoutsolve.reporting.graph_view import INPUT, OUTPUT, Drawn, Side, Tensor
 
@@ -27,12 +29,37 @@ def source_side(content: Content) -> tuple[Side, Numbers]:
     return _of_tflite(model) if isinstance(model, Model) else _of_onnx(listed(model))
 
 
+def source_text(content: Content) -> str:
+    """Text of a model as its file states it: a line for each input, output and operator with its tensors."""
+    side, _ = source_side(content)
+
+    def told(numbers: Sequence[int]) -> str:
+        tensors = (side.tensors[number] for number in numbers)
+        return ", ".join(f"{'constant ' if each.constant else ''}{each.name}: {each.kind}" for each in tensors) or "-"
+
+    lines = [f"source {content.name}"]
+    for title, begin, end in side.tabs:
+        lines.append(f"graph {title}")
+        for node in side.nodes[begin:end]:
+            operands = ", ".join(filter(None, (told(node.reads), *node.facts)))
+            ends = f"{node.op} {told(node.reads or node.gives)}"
+            lines.append(ends if node.kind == "end" else f"  {told(node.gives)} = {node.op}({operands})  # {node.name}")
+    return "\n".join(map(printable, lines))
+
+
 def _of_tflite(model: Model) -> tuple[Side, Numbers]:
     side, numbers, subgraphs = Side(), Numbers(), model.subgraphs
+    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names  # as messages call them
     for position, subgraph in enumerate(subgraphs):
         begin = len(side.nodes)
         at = [
-            side.add(Tensor(each.name, f"{each.dtype}[{','.join(map(str, each.shape))}]", each.data is not None))
+            side.add(
+                Tensor(
+                    each.name if position else names[each.index],
+                    f"{each.dtype}[{','.join(map(str, each.shape))}]",
+                    each.data is not None,
+                )
+            )
             for each in subgraph.tensors
         ]
         for number in subgraph.inputs:

@@ -19,7 +19,7 @@ from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
-from layoutsolve.verification.runnable_sizes import dtype_of, made_up, no_data, surviving, tries
+from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
@@ -86,9 +86,9 @@ def _verified(
     runs = []
     given = given_samples(data, names, ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
-    number = surviving(source, level, seed) if given is None and open_sizes else 0
+    numbers = choices(source, level, seed) if given is None and open_sizes else (0,)
     began, used = time.monotonic(), list[int]()
-    for sample, fed, truth in _runs(first, given, number, seed, SAMPLES if samples is None else samples):
+    for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
         with of_result():
             results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
         runs.append((truth, results))
@@ -111,7 +111,10 @@ def _verified(
         tolerance = HALF if port.dtype == "float16" else FLOAT_TOLERANCE
         found.append(OutputComparison(name, kind(port), distance(port, pairs), None, tolerance, SOURCE))
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
-    return Verification(tuple(found), seed, len(runs), distributions=kinds)
+    known = [*islice(tries(first.inputs), max(numbers) + 1)]
+    turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
+    sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
+    return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
 
 
 def _layers(
@@ -140,7 +143,7 @@ def _layers(
     given = given_samples(data, [name for name, _, _ in of_source.inputs], ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in of_source.inputs for size in shape)
     number = surviving(source, "none", seed) if given is None and open_sizes else 0
-    _, fed, truth = next(_runs(of_source, given, number, seed, 1))
+    _, fed, truth = next(_runs(of_source, given, (number,), seed, 1))
     with of_result():
         results = of_model.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
     found = []
@@ -166,14 +169,14 @@ def _giving(model: onnx.ModelProto, names: Sequence[str]) -> OnnxRuntime:
 
 
 def _runs(
-    runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
+    runtime: OnnxRuntime, given: list[list[Array]] | None, numbers: Sequence[int], seed: int, samples: int
 ) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
     """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made
-    up in some choice of sizes.
+    up in some choices of sizes, in turn.
     """
     names = [name for name, _, _ in runtime.inputs]
-    sizes = next(islice(tries(runtime.inputs), number, None))
-    drawn = (made_up(runtime, sizes, [seed, sample], sample) for sample in range(samples))
+    known = [next(islice(tries(runtime.inputs), number, None)) for number in numbers]
+    drawn = (made_up(runtime, known[sample % len(known)], [seed, sample], sample) for sample in range(samples))
     wanted = drawn if given is None else (dict(zip(names, each, strict=True)) for each in given)
     refused, done = "", 0
     for sample, fed in enumerate(wanted):

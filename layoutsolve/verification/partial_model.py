@@ -32,11 +32,14 @@ from layoutsolve.verification.tensor_locations import Inside, Place, places_of
 
 @dataclass(frozen=True)
 class End:
-    """A tensor of the ONNX model that holds one of the source's, in another order of dimensions or the same."""
+    """A tensor of the ONNX model that holds one of the source's, in another order of dimensions or the same, with the
+    ``sizes`` that are known of it: the source may leave open what follows from operators that LiteRT lacks.
+    """
 
     name: str
     dtype: str
     permutation: tuple[int, ...]
+    sizes: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,9 @@ def _end(place: Place) -> End | None:
             return None
         found.append(axis)
         left.remove((axis, group))
-    return None if left else End(place.stored.name, place.value.dtype, tuple(found))
+    shape = place.value.shape
+    sizes = tuple(size if isinstance(size := shape[axis], int) else None for axis in found)
+    return None if left else End(place.stored.name, place.value.dtype, tuple(found), sizes)
 
 
 def _cut(model: onnx.ModelProto, given: Sequence[End], read: Sequence[End], partial: Partial) -> None:
@@ -213,7 +218,7 @@ def _cut(model: onnx.ModelProto, given: Sequence[End], read: Sequence[End], part
 
 
 def _port(end: End) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(end.name, TYPES[end.dtype], [None] * len(end.permutation))
+    return helper.make_tensor_value_info(end.name, TYPES[end.dtype], end.sizes)
 
 
 def _drop(graph: onnx.GraphProto, wanted: set[str]) -> None:

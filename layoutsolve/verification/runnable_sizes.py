@@ -1,8 +1,8 @@
 """Sizes with which ONNX Runtime runs a model, where some have names alone.
 
 They are tried in another process, as a kernel that divides by what it computes from sizes ends its own. That runs
-:func:`main`, with the arguments MODEL LEVEL SEED FIRST: it prints the number of each choice before it is tried, and
-ends with status 0 where the last one runs.
+:func:`main`, with the arguments MODEL LEVEL SEED FIRST LAST: it prints the number of each choice before it is tried,
+and ends with status 0 where the last one runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,24 @@ FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
 others.
 """
 
-TRIES = 300
-"""How many choices of sizes are tried."""
+TRIES, MORE = 300, 6
+"""How many choices of sizes are tried, and how many for another one than a model is known to run with."""
 
 
-def surviving(model: bytes | Path, level: Level, seed: int) -> int:
-    """The number of the first choice of sizes with which a model runs.
+def choices(model: bytes | Path, level: Level, seed: int) -> tuple[int, ...]:
+    """The numbers of a choice of sizes with which a model runs, and of another one if there is one near.
+
+    Raises :class:`RefusedError` where there is none, with what ONNX Runtime says of the last one.
+    """
+    first = surviving(model, level, seed)
+    try:
+        return first, surviving(model, level, seed, first + 1, first + 1 + MORE)
+    except RefusedError:
+        return (first,)
+
+
+def surviving(model: bytes | Path, level: Level, seed: int, first: int = 0, last: int = TRIES) -> int:
+    """The number of the first choice of sizes with which a model runs, of those from ``first`` on before ``last``.
 
     Raises :class:`RefusedError` where there is none, with what ONNX Runtime says of the last one.
     """
@@ -41,9 +53,9 @@ def surviving(model: bytes | Path, level: Level, seed: int) -> int:
         path = model if isinstance(model, Path) else folder / "model.onnx"
         if isinstance(model, bytes):
             path.write_bytes(model)
-        first, said = 0, ""
+        said = ""
         while True:
-            code, printed, errors = _tried(path, level, str(seed), str(first))
+            code, printed, errors = _tried(path, level, str(seed), str(first), str(last))
             tried = [int(line) for line in printed.split()]
             if tried and code == 0:
                 return tried[-1]
@@ -112,12 +124,10 @@ def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, i
 
 def main() -> None:
     """Entry point of the process."""
-    path, level, seed, first = sys.argv[1:]
+    path, level, seed, first, last = sys.argv[1:]
     runtime = OnnxRuntime(Path(path), level=level)  # type: ignore[arg-type]
     refused = ""
-    for number, sizes in enumerate(tries(runtime.inputs)):
-        if number < int(first):
-            continue
+    for number, sizes in islice(enumerate(tries(runtime.inputs)), int(first), int(last)):
         print(number, flush=True)
         try:
             runtime.run(made_up(runtime, sizes, [int(seed), 0]))

@@ -94,7 +94,8 @@ class Verification:
     """Accuracy of a conversion: the comparison of all outputs with the source's.
 
     ``samples`` inputs were drawn from ``seed``, or given, and each was run ``steps`` times in a row. ``inspection`` is
-    the layer-wise comparison, None where there was none, and ``distributions`` are those of the inputs. ``refusal`` is
+    the layer-wise comparison, None where there was none, and ``distributions`` are those of the inputs, ``sizes`` the
+    sizes that dynamic dimensions had in turn. ``refusal`` is
     the reason why nothing was compared: where a runtime refuses the source the conversion is 'not verified', where it
     refuses the result that is wrong.
     """
@@ -105,6 +106,7 @@ class Verification:
     steps: int = 1
     inspection: Inspection | None = None
     distributions: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
     refusal: str = ""
     verdict: Verdict = "pass"
     agrees: bool = field(init=False)
@@ -129,6 +131,8 @@ class Verification:
         steps = f", {self.steps} steps each" if self.steps > 1 else ""
         kinds = f" ({', '.join(self.distributions)})" if self.distributions else ""
         compared = f"compared on {counted(self.samples, 'input')}{kinds}{steps}"
+        if self.sizes:
+            compared += f", dynamic dimensions: {'; '.join(self.sizes)}"
         inside = () if self.inspection is None else (self.inspection,)
         return "\n".join(map(str, (*self.outputs, *inside, compared)))
 

@@ -162,6 +162,7 @@ def _verified(
     bench = _Bench(litert, runtime, ports, allowed, *chosen, *moved, keep, _detections(parsed))
     judged = dequantised(main, asked.rounding) or main
     bench = replace(bench, open=bench.size(main))
+    bench = replace(bench, other=bench.another(main))
     inspector = None
     if inside is not None and not isinstance(model, bytes):
         inspector = Inspector(judged, model, inside, bench.output_permutations, asked.rounding, asked.symmetric)
@@ -252,6 +253,7 @@ class _Bench:
     keep: bool = False
     detections: Sequence[Sequence[int]] = ()
     open: tuple[int, int] = SIZES[0]
+    other: tuple[int, int] | None = None
     used: list[int] = field(default_factory=list)
 
     def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
@@ -287,7 +289,20 @@ class _Bench:
 
     def _verification(self, found: tuple[OutputComparison, ...], wanted: Sequence[list[list[Array]]]) -> Verification:
         kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
-        return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds)
+        sizes = self.said_sizes() if not self.data else ()
+        return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds, sizes=sizes)
+
+    def said_sizes(self) -> tuple[str, ...]:
+        """The sizes that dynamic dimensions had, for people; none where there are no such dimensions."""
+        if self.sizes((1, 1)) == self.sizes((2, 2)):
+            return ()
+        parts = [(place, name) for place, name in enumerate(("first", "others")) if self._has_open(place)]
+        had = dict.fromkeys(self._open(sample) for sample in self.used)
+        return tuple(", ".join(f"{name} {size[place]}" for place, name in parts) for size in had)
+
+    def _has_open(self, place: int) -> bool:
+        """Whether there are dynamic dimensions that come first in an input, or others."""
+        return self.sizes((1, 1)) != self.sizes((2, 1) if place == 0 else (1, 2))
 
     def enough(self, inspector: Inspector | None) -> tuple[int, int]:
         """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off. The other
@@ -308,6 +323,23 @@ class _Bench:
                         return size
         return SIZES[0]
 
+    def another(self, main: bytes) -> tuple[int, int] | None:
+        """Other sizes of dynamic dimensions with which LiteRT computes as well: what holds for a batch of one may hold
+        for no other.
+        """
+        first, others = self.open
+        for size in () if self.data else ((first + 1, others + 1), (first + 1, others), (first, others + 1)):
+            if self.sizes(size) != self.sizes(self.open) and all(prod(shape) <= LARGEST for shape in self.sizes(size)):
+                with suppress(RefusedError):
+                    runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
+                    if any(result.size for run in runs for result in run.results):
+                        return size
+        return None
+
+    def _open(self, sample: int) -> tuple[int, int]:
+        """The sizes of dynamic dimensions in a sample."""
+        return self.open if self.other is None or sample % 2 == 0 else self.other
+
     def inputs(self, samples: int) -> Sequence[list[list[Array]]]:
         """The inputs by position, in each sample and in each of its steps. Those of a sample are drawn when it is asked
         for: all of them may take more memory than there is.
@@ -327,7 +359,7 @@ class _Bench:
     def _drawn(self, sample: int, step: int) -> list[Array]:
         """Inputs of a sample; those of its first step do not depend on there being others."""
         generator = np.random.default_rng([self.seed, sample, step] if step else [self.seed, sample])
-        each = zip(self.ports.inputs, self.sizes(self.open), self.allowed, strict=True)
+        each = zip(self.ports.inputs, self.sizes(self._open(sample)), self.allowed, strict=True)
         return [drawn(port.dtype, size, generator, sample, allowed) for port, size, allowed in each]
 
     def sizes(self, size: tuple[int, int]) -> list[tuple[int, ...]]:

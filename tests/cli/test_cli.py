@@ -271,7 +271,7 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--layout", "image"], "NAME=SRC:DST"),
         (["--layout", "nobody=NHWC:NCHW"], "no tensor is called"),
         (["--layout", "image=NHWC:NCHW", "--layout", "image=NHWC:NWHC"], "two different layouts"),
-        (["--opset", "11"], "opset 11"),
+        (["--opset", "10"], "opset 10"),
         (["--time-limit", "-1"], "time limit"),
         (["-o", "."], "directory"),
     ],

@@ -117,7 +117,7 @@ def test_what_was_made_otherwise_is_not_told_on(tmp_path: Path) -> None:
     ]
     source = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 18)])
     source.ir_version = 10
-    for key, value in zip(provenance.KEYS, ("3", "{}", "4", "0.0", "5"), strict=True):
+    for key, value in zip(provenance.KEYS, ("3", "{}", "4", '{"to":["y"]}', "{}", "0.0", "5"), strict=True):
         source.metadata_props.add(key=key, value=value)
     data = source.SerializeToString()
     found = layoutsolve.convert(data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.base.wording import brief
+from layoutsolve.base.wording import brief, nearest
 from layoutsolve.errors import ConversionError, LoweringError, ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING, Common, common_of
@@ -23,6 +23,7 @@ from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import (
+    CONTROL,
     PACKED,
     Array,
     Dim,
@@ -37,6 +38,7 @@ from layoutsolve.ir.graph import (
     reshape_entries,
     symbol,
 )
+from layoutsolve.proto.messages import native
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -424,6 +426,7 @@ class Call:
         """Write an ONNX operator with one output, and return that. ``real`` is its element type, by default that of its
         first input.
         """
+        self._check_operator(op, domain)
         given = next((value for value in inputs if value is not None), None)
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
@@ -451,6 +454,7 @@ class Call:
 
         Attributes are given by name, or as a mapping where any name may occur.
         """
+        self._check_operator(op, domain)
         for _, slot in outputs:
             if slot.dtype in ("int2", *PACKED):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantize all but constants to 8 or 16 bits")
@@ -474,6 +478,16 @@ class Call:
         value = self._enter(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
         self._finish(value, slot)
         return value
+
+    def _check_operator(self, op: str, domain: str) -> None:
+        """Whoever registers a lowering may write what is no operator: everything else that is wrong follows from it."""
+        if not self.foreign or domain or op in (*CONTROL, "Sizes") or native.defs.has_schema(op):
+            return
+        hint = nearest(op, {each.name for each in native.defs.get_all_schemas() if not each.domain})
+        raise LoweringError(
+            f"{self.origin}: its lowering writes '{op}', which is no operator of ONNX{hint}: correct the name, or give"
+            " its domain"
+        )
 
     def _check_known(self, op: str, inputs: Sequence[Value | None]) -> None:
         """Whoever registers a lowering may keep values of another model."""

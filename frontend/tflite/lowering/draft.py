@@ -67,6 +67,7 @@ class Draft:
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.written: set[str] = set()
+        self.foreign: set[str] = set()
         self.contents: dict[str, Array] = {}
         self.complex: set[str] = set()
         self.fixed: set[str] = set()

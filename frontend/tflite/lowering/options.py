@@ -21,6 +21,9 @@ KEEPING = ("float", "exact")
 WEIGHTS = ("source", "symmetric")
 """How weights of bytes of convolutions may be stored: as they are, or as the nearest ones whose zero is 0."""
 
+INITIALIZER_INPUTS = ("drop", "keep")
+"""What may become of inputs of a source in ONNX that are initializers as well, which whoever runs it may override."""
+
 DYNAMIC = ("float", "integer")
 """How floats may be multiplied by weights of bytes: as they are, or rounded at run time as LiteRT does it."""
 
@@ -35,7 +38,8 @@ class Reading:
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
     :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, runtimes' kernels on bytes in
     their place, operators on real numbers that saturate, or on integers. ``dynamic`` says which products of floats by
-    weights of bytes are computed in integers, by default none. ``weights`` is one of :data:`WEIGHTS`. Raises
+    weights of bytes are computed in integers, by default none. ``weights`` is one of :data:`WEIGHTS`,
+    ``initializer_inputs`` of :data:`INITIALIZER_INPUTS`. Raises
     :class:`OptionError` for values that mean nothing.
     """
 
@@ -47,6 +51,7 @@ class Reading:
     quant: str = "qdq"
     dynamic: Dynamic | None = None
     weights: str = "source"
+    initializer_inputs: str = "drop"
 
     @property
     def exact(self) -> bool:

@@ -179,7 +179,7 @@ def test_defaults_of_inputs_may_be_replaced() -> None:
         f"""{HEAD} g (float[1, 3, 4, 5] x, float[5] k) => (float[1, 3, 4, 5] z) <float[5] k = {{1, 2, 3, 4, 5}}>
         {{ {ROUND} z = Mul(y, k) }}"""
     )
-    result = converted(model)
+    result = converted(model, initializer_inputs="keep")
     assert operators(result) == ["Relu", "Mul"]
     x, k = np.ones((1, 3, 4, 5), np.float32), np.arange(5, dtype=np.float32)
     for feeds in ({"x": x}, {"x": x, "k": k}):
