@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from layoutsolve.conversion.session import Session
     from layoutsolve.inspection.explanation import Explanation
+    from layoutsolve.inspection.provider_share import Share
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.solver.explanation.explain import Explained
 
@@ -115,6 +116,16 @@ class Conversion:
         return tuple(crossings(self.assignment)) if table is not None and table.backends else None
 
     @cached_property
+    def share(self) -> Share | None:
+        """What of the model the target's execution provider runs; None for a target that was measured."""
+        provider = self.assignment.goal.target.provider
+        if provider is None:
+            return None
+        from layoutsolve.inspection.provider_share import share
+
+        return share(self.model, provider)
+
+    @cached_property
     def report(self) -> dict[str, object]:
         """Facts of the conversion as plain data for JSON (docs/json.md).
 
@@ -137,6 +148,7 @@ class Conversion:
             **({"planned": [asdict(tier) for tier in planned]} if (planned := self.assignment.planned) else {}),
             "kept_operators": dict(self.assignment.kept),
             "ended": self.assignment.ended,
+            **({} if self.share is None else {"provider": asdict(self.share)}),
             "operators": len(operators),
             "file_bytes": self.size,
             "source": asdict(self.graph.figures),

@@ -34,7 +34,7 @@ class Draft:
 
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
-    know. ``contents`` are vectors of sizes that are computed: arrays of objects; ``shares`` such of real numbers.
+    know. ``contents`` are vectors of sizes that are computed: arrays of objects; ``shares`` such of floats.
     ``asked`` are the parameters with which tensors of whole numbers are dequantised. ``equal`` is what symbols are
     known to be, ``forced`` tells whether more of that was found out. ``region`` is where nodes are written, of the
     graph of the file that has the number ``graph``; ``made`` has by region what was written there once for all that

@@ -1,7 +1,7 @@
-"""Sizes that are computed through real numbers, as exporters of Resize write them: Shape, Cast to float, Mul or Div by
+"""Sizes that are computed through floats, as exporters of Resize write them: Shape, Cast to float, Mul or Div by
 a factor, Floor or Ceil, Cast to integers.
 
-A real number is followed as a size times a fraction, as long as runtimes compute it exactly in single precision: for
+A float is followed as a size times a fraction, as long as runtimes compute it exactly in single precision: for
 sizes up to :data:`LARGEST`. Dimensions are 1 or more.
 """
 
@@ -17,7 +17,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.onnx.constants import Constant
 from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
 from layoutsolve.frontend.onnx.symbols import is_size
-from layoutsolve.ir.graph import Array, Dim, product
+from layoutsolve.ir.graph import Array, Dim, product, quotient
 from layoutsolve.proto.messages import TensorProto
 
 LARGEST = 1 << 16
@@ -46,7 +46,7 @@ class Share:
 
 
 def noted(call: Call, moving: dict[str, Callable[..., Array]]) -> bool:
-    """Follow a tensor of real numbers that are shares of sizes, or the integers that they become. ``moving`` are
+    """Follow a tensor of floats that are shares of sizes, or the integers that they become. ``moving`` are
     operators that move elements. Whether it has become a constant; raises what such operators raise.
     """
     shares = call.draft.shares
@@ -126,8 +126,9 @@ def _product(one: Share, two: Share) -> Share:
 def _quotient(one: Share, two: Share) -> Share:
     if not (one.exact and two.exact) or two.part <= 0:
         raise ValueError("rounded")
-    if one.size == two.size:
-        return Share(1, Fraction(float(np.float32(float(one.part / two.part)))))
+    alike = 1 if one.size == two.size else quotient(one.size, two.size) if two.size != 1 else None
+    if isinstance(alike, int):
+        return Share(1, Fraction(float(np.float32(float(alike * one.part / two.part)))))
     if two.size != 1 or two.part.denominator != 1:
         raise ValueError("by what is no integer")
     return _checked(Share(one.size, one.part / two.part))

@@ -116,6 +116,8 @@ def as_text(done: Done) -> str:
     if conversion.crossings is not None:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
+    if conversion.share is not None:
+        lines.append(f"  {report['target']}: {conversion.share}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
     selected = selects(conversion.model)

@@ -8,12 +8,19 @@ from typing import Any
 
 from layoutsolve.ir.storage_options import PLAIN
 from layoutsolve.solver.targets.form_table import Line, Match
-from layoutsolve.solver.targets.target import Target
+from layoutsolve.solver.targets.target import Provider, Target
 
 
 def described(target: Target) -> list[str]:
     """The target in words, line by line."""
-    return [f"{target.name}: {_extending(target)}", *_table(target), *_kinds(target), *_moves(target), *_rest(target)]
+    return [
+        f"{target.name}: {_extending(target)}",
+        *_provided(target),
+        *_table(target),
+        *_kinds(target),
+        *_moves(target),
+        *_rest(target),
+    ]
 
 
 def facts_of(target: Target) -> dict[str, Any]:
@@ -32,7 +39,19 @@ def facts_of(target: Target) -> dict[str, Any]:
         "unsupported": [" ".join(key) for key in sorted(target.unsupported)],
         "kernels": _nested(target.kernels),
         "times": target.timed,
+        "provider": None if target.provider is None else _provider(target.provider),
     }
+
+
+def _provider(provider: Provider) -> dict[str, Any]:
+    return {"source": provider.source, "layout": provider.layout, "operators": sorted(provider.operators)}
+
+
+def _provided(target: Target) -> Iterator[str]:
+    """What is known of a runtime that was not measured."""
+    if (provider := target.provider) is not None:
+        yield f"  counted only, no times are known: {len(provider.operators)} operators, images in {provider.layout};"
+        yield f"  the CPU runs all others ({provider.source})"
 
 
 def _extending(target: Target) -> str:

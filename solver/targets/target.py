@@ -70,6 +70,23 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Provider:
+    """An execution provider of which it is known which ``operators`` of ONNX it runs, and in which ``layout`` of
+    images, by the ``source`` that says so; all others run on the CPU. Nothing is known of times. One that is
+    ``symmetric`` takes no zero points but 0.
+    """
+
+    source: str
+    layout: str
+    operators: frozenset[str]
+    symmetric: bool = False
+
+
+LAYOUTS = ("NCHW", "NHWC")
+"""The layouts of images that providers compute in."""
+
+
+@dataclass(frozen=True)
 class Target:
     """A runtime. ``hidden`` is the number of transpositions that an alternative of an operator and kind is worth, 0
     where it is native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it
@@ -78,7 +95,8 @@ class Target:
     targets that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes
     its place, the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run
     time, None where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them.
-    One of which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX.
+    One of which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX. A
+    ``provider`` is what it is where it was not measured.
     """
 
     name: str
@@ -94,6 +112,7 @@ class Target:
     dynamic: Dynamic | None = None
     qoperator: bool = True
     table: Table | None = None
+    provider: Provider | None = None
 
     @property
     def alike(self) -> bool:

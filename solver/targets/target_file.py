@@ -19,7 +19,7 @@ from layoutsolve.solver.targets import field_readers
 from layoutsolve.solver.targets.field_readers import FieldError, Reader, array, choice, mapping, record, whole
 from layoutsolve.solver.targets.form_table import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
 from layoutsolve.solver.targets.kind_lookup import Class, Key
-from layoutsolve.solver.targets.target import DOMAINS, Cost, Latency, Target
+from layoutsolve.solver.targets.target import DOMAINS, LAYOUTS, Cost, Latency, Provider, Target
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
@@ -37,13 +37,18 @@ SHIPPED = (
 SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhwc")
 """Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
 
-KNOWN = SHIPPED + SYSTEMS
+COUNTED = ("coreml", "nnapi", "qnn", "tensorrt", "webgpu")
+"""Runtimes that were not measured: Transposes count, and nothing else, and which operators they run is from their own
+lists.
+"""
+
+KNOWN = SHIPPED + SYSTEMS + COUNTED
 """All that come with the package."""
 
 ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
 """Other names of targets that come with the package."""
 
-UNMEASURED = ("coreml", "cuda", "directml", "mnn", "nnapi", "opencv", "qnn", "rocm", "tensorrt", "webgpu", "webnn")
+UNMEASURED = ("cuda", "directml", "mnn", "opencv", "rocm", "webnn")
 """Runtimes that somebody may ask for by name, and that have no target."""
 
 FOLDER = Path(__file__).with_name("files")
@@ -137,7 +142,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shipped(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name.replace('-', '_')}{_TOML if name in SYSTEMS else _JSON}"
+    path = FOLDER / f"{name.replace('-', '_')}{_JSON if name in SHIPPED else _TOML}"
     return _completed(_facts(path.read_text(encoding="utf-8"), path.name))
 
 
@@ -180,7 +185,7 @@ def _target(facts: dict[str, Any]) -> Target:
     latency: Latency = read.get("latency", Latency())
     said = {"forms": "lines", "backends": "backends", "choose": "chooses"}
     forms = {argument: read[name] for name, argument in said.items() if name in read}
-    plain = ("hidden", "kernels", "classes", "storage", "idioms", "dynamic", "qoperator")
+    plain = ("hidden", "kernels", "classes", "storage", "idioms", "dynamic", "qoperator", "provider")
     return Target(
         read["name"],
         unsupported=frozenset(refused),
@@ -336,6 +341,18 @@ _LATENCY = {"transpose": _costs, "reshape": _COST}
 _DYNAMIC = dict.fromkeys(("tensor", "rows"), whole())
 _STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, field_readers.flag), **dict.fromkeys(COUNTS, _COUNT)}
 
+
+def _names(field: str, value: Any) -> frozenset[str]:
+    return frozenset(array(field_readers.text, some=True)(field, value))
+
+
+_PROVIDER: Mapping[str, Reader[Any]] = {
+    "source": field_readers.text,
+    "layout": choice(LAYOUTS),
+    "operators": _names,
+    "symmetric": field_readers.flag,
+}
+
 _FIELDS: Mapping[str, Reader[Any]] = {
     "name": field_readers.text,
     "runtime": field_readers.text,
@@ -354,6 +371,7 @@ _FIELDS: Mapping[str, Reader[Any]] = {
     "forms": _lines,
     "backends": mapping(record(Backend, {"crossing": _COUNT})),
     "choose": field_readers.flag,
+    "provider": record(Provider, _PROVIDER, needed=("source", "layout", "operators")),
 }
 _NEEDED = ("name", "hidden", "unsupported", "kernels", "classes", "extra")
 _NULLABLE = (*_NEEDED, "latency", "dynamic")
