@@ -74,9 +74,11 @@ class Conversion:
         return f"<Conversion of '{self.graph.name}': {counted(self.report['operators'], 'operator')}; {tiers}>"
 
     def _repr_html_(self) -> str:
-        """HTML summary for notebooks."""
+        """HTML summary for notebooks: the levels of the objective, and the graph of the written model."""
+        from layoutsolve.inspection.graph_svg import picture
+
         title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
-        return self.assignment.as_table(title, map(str, self.moved_ends))
+        return self.assignment.as_table(title, map(str, self.moved_ends)) + picture(self.model)
 
     @property
     def price(self) -> Price:

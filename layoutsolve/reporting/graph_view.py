@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from layoutsolve.base.wording import printable
-from layoutsolve.reporting.layered_drawing import drawing
+from layoutsolve.inspection.folding import fold
+from layoutsolve.inspection.layered_drawing import drawing
 
 LONGEST, CHARACTER, MARGIN = 26, 7, 18
 """Characters of a label, and pixels of one and of what is around it."""
@@ -14,6 +15,9 @@ SHORT = {"QuantizeLinear": "Q", "DequantizeLinear": "DQ"}
 """Labels of operators of which there are more than of all others."""
 
 INPUT, OUTPUT = "input", "output"
+
+MANY, MOST = 40, 2500
+"""A tab of more nodes, up to so many, is folded at first."""
 
 
 @dataclass
@@ -87,7 +91,37 @@ class Side:
             "tabs": [[printable(title), begin, end] for title, begin, end in self.tabs],
             "nodes": [_plain(node, *place) for node, place in zip(self.nodes, places, strict=True)],
             "edges": edges,
+            "folded": [self._fold(begin, end) for _, begin, end in self.tabs],
         }
+
+    def _fold(self, begin: int, end: int) -> dict[str, object] | None:
+        """A tab as it is seen at once, None where it is small: the numbers and places of its nodes, for each block the
+        label, the place, and the nodes that it stands for; and the lines between all of these, blocks behind nodes.
+        """
+        nodes = self.nodes[begin:end]
+        if not MANY < len(nodes) <= MOST:
+            return None
+        folded, count = fold(nodes), len(nodes)
+        blocks = range(count, count + len(folded.blocks))
+        label_of = {number: f"× {folded.blocks[number - count].times - 1} more" for number in blocks}
+        listed = [*folded.shown, *blocks]  # as the page has them; they are drawn in an order of execution
+        ordered = sorted(listed, key=lambda number: folded.behind[number - count][0] if number >= count else number)
+        widths = [
+            CHARACTER * len(label_of[each]) + MARGIN if each >= count else _width(nodes[each]) for each in ordered
+        ]
+        at, index = ({number: place for place, number in enumerate(some)} for some in (ordered, listed))
+        ties = [(at[one], at[other]) for one, other in folded.ties]
+        drawn = drawing(widths, ties)
+        lines = [
+            [index[one], index[other], *(each for point in drawn.bends.get(tie, ()) for each in point)]
+            for (one, other), tie in zip(folded.ties, ties, strict=True)
+        ]
+        shown = [[begin + number, *drawn.places[at[number]]] for number in folded.shown]
+        more = [
+            [label_of[number], *drawn.places[at[number]], widths[at[number]], [begin + each for each in hidden]]
+            for number, hidden in zip(blocks, folded.behind, strict=True)
+        ]
+        return {"nodes": shown, "more": more, "lines": lines}
 
     def _draw(self, begin: int, end: int, places: list[tuple[int, int]], edges: list[list[int]]) -> None:
         nodes = self.nodes[begin:end]

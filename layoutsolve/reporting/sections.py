@@ -300,6 +300,7 @@ def _panel(name: str, title: str) -> Markup:
         element("output", class_="level"),
         button("out", "−", "zoom out"),
         button("in", "+", "zoom in"),
+        button("fold", "unfold", "show all operators, or fold what repeats and what quantizes"),
         button("fit", "fit", "show all"),
         class_="zoom",
     )

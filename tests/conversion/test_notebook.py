@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
 import layoutsolve
+from layoutsolve.inspection.folding import HIDDEN
+from layoutsolve.inspection.graph_svg import picture
 from layoutsolve.solver.theory.layout import order
 from tests.builder import Builder
 from tests.random_models import network
@@ -49,11 +52,34 @@ def test_tables_in_a_notebook() -> None:
     found = layoutsolve.convert(turned(), inputs="nchw", outputs={NAME: "nchw"})
     shown, explained = Tags(found._repr_html_()), Tags(found.explain()._repr_html_())
     assigned = Tags(found.assignment._repr_html_())
-    for each in (shown, explained, assigned):
-        assert set(each.opened) <= {"table", "caption", "tr", "th", "td", "div"}
+    table = {"table", "caption", "tr", "th", "td", "div"}
+    assert set(shown.opened) <= table | {"svg", "g", "line", "rect", "text"} and {"svg", "rect"} <= set(shown.opened)
+    for each in (explained, assigned):
+        assert set(each.opened) <= table
     assert all(str(tier.value) in each.text for tier in found.tiers for each in (shown, assigned))
     assert NAME in shown.text
     assert "Transpose" in explained.text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pictures_of_graphs(seed: int) -> None:
+    """Each operator has a box, but for what quantizes and what repeats, and no box is on another one."""
+    model = layoutsolve.convert(network(seed).source).model
+    found = ElementTree.fromstring(picture(model))
+    boxes = [
+        [float(each.get(name, "")) for name in ("x", "y", "width", "height")]
+        for each in found.iter()
+        if each.tag == "rect"
+    ]
+    labels = [each.text or "" for each in found.iter() if each.tag == "text"]
+    ends = len(model.graph.input) + len(model.graph.output)
+    wanted = [node.op_type for node in model.graph.node if node.op_type not in HIDDEN]
+    assert len(boxes) == len(labels) <= len(wanted) + ends
+    if not any(label.startswith("\u00d7") for label in labels):
+        assert len(labels) == len(wanted) + ends
+    for number, (x, y, width, height) in enumerate(boxes):
+        for left, top, wide, high in boxes[number + 1 :]:
+            assert x + width <= left + 1 or left + wide <= x + 1 or y + height <= top or top + high <= y
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from experiments.make.demo import mobilenet
 from layoutsolve.base.wording import printable
 from layoutsolve.cli.command_line import main
 from layoutsolve.reporting import report
+from tests.builder import Builder
 from tests.families import nested
 from tests.reporting.pages import HOSTILE, chain, empty, moved, reported
 
@@ -36,6 +39,26 @@ CLASS = """([panel, name]) => document.querySelector(`#${panel} .canvas`)._cyreg
   (node) => node.data("label"))"""
 
 
+SEEN = """(panel) => {
+  const canvas = document.querySelector(`#${panel} .canvas`);
+  const cy = canvas._cyreg.cy, boxes = cy.nodes().map((node) => node.renderedBoundingBox({ includeOverlays: false }));
+  const inside = (box) => box.x1 > -1 && box.y1 > -1 && box.x2 < cy.width() + 1 && box.y2 < cy.height() + 1;
+  const outside = boxes.filter((box) => !inside(box));
+  const both = (one, two, axis) => Math.min(one[axis + 2], two[axis + 2]) - Math.max(one[axis + 1], two[axis + 1]);
+  let above = 0;
+  boxes.forEach((one, at) => boxes.slice(at + 1).forEach((two) => {
+    if (both(one, two, "x") > 1 && both(one, two, "y") > 1) above++;
+  }));
+  return [boxes.length, 12 * cy.zoom(), outside.length, above];
+}"""
+"""How many operators are drawn, how large letters are, and how many operators are outside, or on another one."""
+
+WIDER = """(width) => [...document.querySelectorAll("main *")]
+  .filter((each) => each.getBoundingClientRect().right > width + 1 && !each.closest(".scroll, .canvas, [hidden]"))
+  .map((each) => each.outerHTML.slice(0, 90))"""
+"""What reaches beyond the screen, but for what scrolls by itself."""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as running:
@@ -47,9 +70,9 @@ def browser() -> Iterator[Any]:
 class Shown:
     """A page that is open. Whatever it loads beside itself, or says on the console, is an error."""
 
-    def __init__(self, browser: Any, path: Path, dark: bool = False) -> None:
+    def __init__(self, browser: Any, path: Path, dark: bool = False, width: int = 1400) -> None:
         self.said: list[str] = []
-        self.page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="dark" if dark else "light")
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.said.append(request.url) if request.url != path.as_uri() else None)
@@ -150,6 +173,84 @@ def test_search(browser: Any, tmp_path: Path) -> None:
     page.click(".legend button:has-text('Transpose')")
     assert page.input_value("#find") == "kind:transpose" and page.inner_text("#found") == "0 found"
     shown.close()
+
+
+def row(count: int, kinds: int) -> bytes:
+    """So many operators in a row, of which so many follow each other again and again."""
+    names = ("NEG", "TANH", "ABS", "EXP", "SIN", "COS", "RELU", "LOGISTIC", "SQUARE", "FLOOR", "CEIL", "ROUND", "ELU")
+    chance = random.Random(count)
+    builder = Builder()
+    x = builder.input("image", (1, 4))
+    for number in range(count):
+        y = builder.tensor(f"step{number}", (1, 4))
+        name = names[number % kinds] if kinds else chance.choice(names)
+        builder.operator(name, [x], [y])
+        x = y
+    return builder.finish(x)
+
+
+def test_repeated_blocks_are_folded(browser: Any, tmp_path: Path) -> None:
+    """One block stands for all of its kind, until it is asked what is behind it, or something there is searched."""
+    shown = Shown(browser, reported(tmp_path, row(130, 13))).ready()
+    page = shown.page
+    labels = page.evaluate(SHOWN, "source")
+    assert "× 9 more" in labels and len(labels) == 16
+    page.click("#source .fold")
+    assert len(page.evaluate(SHOWN, "source")) == 132 and page.inner_text("#source .fold") == "fold"
+    page.click("#source .fold")
+    assert len(page.evaluate(SHOWN, "source")) == 16
+    shown.click("source", "× 9 more")
+    assert len(page.evaluate(SHOWN, "source")) == 132 and shown.details().startswith("NEG")
+    page.click("#source .fold")
+    page.keyboard.press("/")
+    page.keyboard.type("step128")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert len(page.evaluate(SHOWN, "source")) == 132 and "step128" in shown.details()
+    shown.close()
+
+
+def test_what_quantizes_is_folded(browser: Any, tmp_path: Path) -> None:
+    shown = Shown(browser, reported(tmp_path, mobilenet())).ready()
+    labels = shown.page.evaluate(SHOWN, "written")
+    folded = len(labels)
+    assert "Conv" in labels and not {"Q", "DQ"} & {*labels}
+    shown.page.click("#written .fold")
+    labels = shown.page.evaluate(SHOWN, "written")
+    assert {"Q", "DQ"} <= {*labels} and len(labels) > folded
+    shown.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_many_nodes_fit(browser: Any, tmp_path: Path, dark: bool) -> None:
+    """166 that do not repeat are all in sight, in letters of 8 pixels at least, and none on another one."""
+    shown = Shown(browser, reported(tmp_path, row(164, 0)), dark).ready()
+    for panel in ("written", "source"):
+        count, smallest, outside, above = shown.page.evaluate(SEEN, panel)
+        assert count >= 100 and smallest >= 8 and outside == 0 and above == 0
+    shown.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 768])
+def test_narrow_screens(browser: Any, tmp_path: Path, width: int, dark: bool) -> None:
+    """Nothing is wider than the screen, and what is chosen is told below the graphs."""
+    for number, source in enumerate((moved(), row(120, 6), mobilenet())):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shown = Shown(browser, reported(folder, source, "--verify", "--profile"), dark, width).ready()
+        page = shown.page
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = page.evaluate(WIDER, width)
+        assert wide == []
+        page.evaluate("document.getElementById('written').scrollIntoView()")
+        label = next(each for each in page.evaluate(SHOWN, "written") if each not in ("input", "output"))
+        assert shown.click("written", label)
+        page.click("#written .fit")
+        page.fill("#find", "input")
+        assert "found" in page.inner_text("#found")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        shown.close()
 
 
 def test_everything_is_reached_by_tab(browser: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 (() => {
   const SLOW = 800; // from so many operators on, lines are left out while the view moves
   const HEIGHT = { quant: 20, "": 28 };
+  const TIGHT = 0.8; // of the distances between layers, where all is seen at once
   const data = JSON.parse(document.getElementById("data").textContent);
   const PART = data.part;
   const byId = (id) => document.getElementById(id);
@@ -69,6 +70,10 @@
           "segment-weights": "data(weights)", "segment-distances": "data(distances)",
         },
       },
+      {
+        selector: 'node[kind = "fold"]',
+        style: { "border-style": "dashed", "background-color": colour("raised"), "border-color": colour("soft") },
+      },
       { selector: "node.hit", style: { "underlay-color": colour("link"), "underlay-opacity": 0.35, "underlay-padding": 5 } },
       { selector: ".linked", style: { "outline-color": colour("link"), "outline-width": 2.5, "outline-offset": 2.5 } },
       { selector: "node.chosen", style: { "outline-color": colour("ink"), "outline-width": 3, "outline-offset": 2 } },
@@ -109,18 +114,61 @@
         ids.forEach((id, place) => (nodes[id].part = Math.floor(place / PART)));
         return ids;
       });
+      this.folded = this.folded.map((view, tab) => (this.ordered[tab].length > PART ? null : view));
       this.lines = this.tabs.map(() => []);
       this.edges.forEach((edge) => this.lines[this.nodes[edge[0]].tab].push(edge));
       this.cy = cytoscape({
         container: this.canvas, style: styles(), autoungrabify: true, autounselectify: true, boxSelectionEnabled: false,
         minZoom: 0.02, maxZoom: 4, hideEdgesOnViewport: this.nodes.length > SLOW, pixelRatio: "auto",
       });
-      this.cy.on("tap", "node", (event) => select(this, Number(event.target.id()), false));
+      this.cy.on("tap", "node", (event) => {
+        const hidden = event.target.data("hidden");
+        if (hidden) select(this, hidden[0], true);
+        else select(this, Number(event.target.id()), false);
+      });
       this.cy.on("tap", (event) => event.target === this.cy && clear());
       this.zoomed = this.box.querySelector("output.level");
       this.cy.on("zoom", () => (this.zoomed.textContent = `${Math.round(100 * this.cy.zoom())} %`));
       this.wire();
       this.show(Math.max(0, this.tabs.findIndex((_, tab) => tab === this.main)), 0);
+    }
+
+    // What is seen at once of a tab: nodes and blocks, in as many columns as make them largest.
+    overview(tab) {
+      const view = this.folded[tab];
+      const more = view.more.map(([label, x, y, w, hidden], place) => {
+        return { id: `more${place}`, x, y: y * TIGHT, data: { label, kind: "fold", order: "none", w, h: 22, hidden } };
+      });
+      const nodes = view.nodes.map(([id, x, y]) => ({ id: String(id), x, y: y * TIGHT, data: this.drawn(id) })).concat(more);
+      const half = (node) => node.data.w / 2;
+      const left = Math.min(...nodes.map((node) => node.x - half(node)));
+      const wide = Math.max(...nodes.map((node) => node.x + half(node))) - left + 24;
+      const top = Math.min(...nodes.map((node) => node.y)), high = Math.max(...nodes.map((node) => node.y)) - top + 44;
+      const level = (count) => Math.min(this.cy.width() / (count * wide), this.cy.height() / (high / count + 60));
+      let columns = 1;
+      for (let count = 2; level(columns) < 0.8 && count <= 16; count++) if (level(count) > level(columns)) columns = count;
+      const each = high / columns;
+      const column = (y) => Math.min(Math.floor((y - top) / each), columns - 1);
+      const placed = (x, y, at = column(y)) => ({ x: x - left + at * wide, y: y - top - at * each });
+      const drawn = nodes.map(({ id, x, y, data }) => ({ data: { id, ...data }, position: placed(x, y) }));
+      for (const [from, to, ...bends] of view.lines) {
+        const [one, other] = [nodes[from], nodes[to]];
+        const at = column(one.y);
+        const points = [];
+        for (let place = 0; place < bends.length; place += 2) {
+          const { x, y } = placed(bends[place], bends[place + 1] * TIGHT, at);
+          points.push(x, y);
+        }
+        const bend = points.length && column(other.y) === at;
+        const more = bend ? bent(placed(one.x, one.y), placed(other.x, other.y), points) : {};
+        drawn.push({ data: { source: one.id, target: other.id, ...more } });
+      }
+      return drawn;
+    }
+
+    drawn(id) {
+      const { kind = "", label, order, w } = this.nodes[id];
+      return { label, kind, order, w, h: HEIGHT[kind] ?? HEIGHT[""] };
     }
 
     wire() {
@@ -138,22 +186,32 @@
       box.querySelector(".in").addEventListener("click", () => this.zoom(1.4));
       box.querySelector(".out").addEventListener("click", () => this.zoom(1 / 1.4));
       box.querySelector(".fit").addEventListener("click", () => this.fit());
+      this.folding = box.querySelector(".fold");
+      this.folding.addEventListener("click", () => this.show(this.at.tab, this.at.part, !this.at.folded));
       this.canvas.addEventListener("keydown", (event) => this.key(event));
       this.canvas.addEventListener("pointerdown", () => this.canvas.focus({ preventScroll: true }));
     }
 
-    show(tab, part) {
-      if (this.at.tab === tab && this.at.part === part) return;
-      this.at = { tab, part };
+    show(tab, part, folded = this.at.tab === tab ? this.at.folded : true) {
+      folded = folded && Boolean(this.folded[tab]);
+      if (this.at.tab === tab && this.at.part === part && this.at.folded === folded) return;
+      this.at = { tab, part, folded };
       this.choice.value = String(tab);
+      this.folding.hidden = !this.folded[tab];
+      this.folding.textContent = folded ? "unfold" : "fold";
+      if (folded) {
+        this.draw(this.overview(tab));
+        this.tellPart(this.ordered[tab].length, 0);
+        this.fit();
+        this.mark();
+        return;
+      }
       const ids = (this.ordered[tab] ?? []).slice(part * PART, (part + 1) * PART);
       const shown = new Set(ids);
       const top = ids.length ? this.nodes[ids[0]].y : 0;
       const place = (id) => ({ x: this.nodes[id].x, y: this.nodes[id].y - top });
       const drawn = ids.map((id) => {
-        const node = this.nodes[id];
-        const { kind = "", label, order, w } = node;
-        return { data: { id: String(id), label, kind, order, w, h: HEIGHT[kind] ?? HEIGHT[""] }, position: place(id) };
+        return { data: { id: String(id), ...this.drawn(id) }, position: place(id) };
       });
       for (const [from, to, ...bends] of this.lines[tab] ?? []) {
         if (!shown.has(from) || !shown.has(to)) continue;
@@ -161,13 +219,17 @@
         const more = bends.length ? bent(place(from), place(to), moved) : {};
         drawn.push({ data: { source: String(from), target: String(to), ...more } });
       }
-      this.cy.batch(() => {
-        this.cy.elements().remove();
-        this.cy.add(drawn);
-      });
+      this.draw(drawn);
       this.tellPart(ids.length, part);
       this.begin();
       this.mark();
+    }
+
+    draw(elements) {
+      this.cy.batch(() => {
+        this.cy.elements().remove();
+        this.cy.add(elements);
+      });
     }
 
     tellPart(count, part) {
@@ -208,7 +270,9 @@
       if (!ids.length) return;
       const first = this.nodes[ids[0]];
       this.show(first.tab, first.part);
+      if (this.at.folded && !this.cy.$id(String(ids[0])).length) this.show(first.tab, first.part, false);
       const seen = this.cy.collection(ids.map((id) => this.cy.$id(String(id))).filter((each) => each.length));
+      if (this.at.folded) return; // all of it is in sight
       const zoom = Math.max(this.cy.zoom(), 0.7);
       this.cy.viewport({ zoom, pan: this.cy.pan() });
       this.cy.center(seen);

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from layoutsolve.reporting import layered_drawing
-from layoutsolve.reporting.layered_drawing import GAP, STEP, drawing
+from layoutsolve.inspection import layered_drawing
+from layoutsolve.inspection.layered_drawing import GAP, STEP, drawing
 
 
 def random_graph(seed: int) -> tuple[list[int], list[tuple[int, int]]]:
