@@ -24,6 +24,7 @@ from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import (
     DOMAINS,
     TYPES,
+    AttributeProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -222,7 +223,7 @@ def _check(step: _Step, source: NodeProto) -> None:
         raise _needs(step, source, _since(step, node), "")
     known = {} if newer is None else newer.attributes
     for each in [each for each in node.attribute if each.name not in older.attributes]:
-        if each.name not in known or not _is_default(each, known[each.name].default_value):
+        if each.name not in known or not _is_default(each, AttributeProto.FromString(known[each.name]._default_value)):
             raise _needs(step, source, _since(step, node), f"with its {each.name}")
         leave_out(node, (each.name,))
     while len(node.input) > older.max_input and not node.input[-1]:

@@ -43,6 +43,9 @@ _MOST = 1 << 62
 """More bytes than there are."""
 
 
+_SELECTING = 18
+"""The oldest operator set in which weights are selected when a model is loaded: that of BitwiseXor."""
+
 MOST_THREADS = 1 << 10
 """More threads than gain anything on any machine; ONNX Runtime makes as many as it is told to."""
 
@@ -306,6 +309,8 @@ class Options:
         dynamic = target.dynamic if self.dynamic == "integer" else None
         moved = self.inputs != "keep" or self.layouts  # images may then come channels-last
         storage = replace(target.storage, pixel=0) if moved else target.storage
+        if self.opset is not None and self.opset < _SELECTING and storage.weights == "selected":
+            storage = replace(storage, weights="unsigned")  # which is right on all processors as well
         return Reading(*asked, storage, self.quant, dynamic, self.weights, self.initializer_inputs)
 
     def said(self) -> dict[str, object]:

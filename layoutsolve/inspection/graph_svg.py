@@ -77,7 +77,8 @@ def _svg(
     """The picture of nodes at their places, in columns."""
     left = min(x - width / 2 for (x, _), width in zip(places, widths, strict=True))
     wide = max(x + width / 2 for (x, _), width in zip(places, widths, strict=True)) - left + _GAP
-    rows = max(TALL // STEP, 1)
+    layers = max(y for _, y in places) // STEP + 1
+    rows = -(-layers // max(round(layers * STEP / TALL), 1))
     points = []
     for x, y in places:
         column, row = divmod(y // STEP, rows)

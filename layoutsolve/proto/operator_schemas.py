@@ -136,7 +136,7 @@ def is_still(op: str, domain: str, one: int, other: int) -> bool:
 
 def _default(known: Any) -> tuple[int, bytes]:
     """The type of an attribute, and its default."""
-    return known.type.value, known.default_value.SerializeToString()
+    return known.type.value, bytes(known._default_value)  # of which the program's own part of onnx has no other form
 
 
 class _Checker:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
+from experiments.make.demo import mobilenet
 from layoutsolve.emit.older_opsets import _REWRITES, bring
 from layoutsolve.emit.opset import LOWEST_OPSET, OLDEST_OPSET
 from layoutsolve.errors import OptionError
@@ -236,3 +240,29 @@ def test_sources_in_onnx(opset: int) -> None:
     check_set(found.model, opset)
     assert found.report["opset"] == opset and found.model.ir_version <= 8
     assert layoutsolve.verify(source, found).verdict == "pass"
+
+
+@pytest.mark.parametrize("target", ["ort-cpu", "ort-arm", "portable", "openvino-x86-vnni"])
+@pytest.mark.parametrize("opset", [13, 17])
+def test_quantized_networks(opset: int, target: str) -> None:
+    """Weights are not selected when the model is loaded, which older sets cannot express: they are stored unsigned."""
+    source = mobilenet()
+    found = layoutsolve.convert(source, opset=opset, target=target)
+    check_set(found.model, opset)
+    assert layoutsolve.verify(source, found, samples=2).verdict == "pass"
+    with pytest.raises(OptionError, match=r"with a scale for each channel .* needs opset 13"):
+        layoutsolve.convert(source, opset=12, target=target)
+
+
+@pytest.mark.parametrize("opset", ["11", "13", "17"])
+def test_as_a_program(opset: str, tmp_path: Path) -> None:
+    """A program of its own loads no more of onnx than it has to: what it needs of schemas has to be in that."""
+    source = tmp_path / "a.tflite"
+    source.write_bytes(mobilenet())
+    command = [sys.executable, "-m", "layoutsolve", str(source), "--opset", opset, "-q"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    if opset == "11":
+        assert found.returncode == 2 and "needs opset 13" in found.stderr
+    else:
+        assert found.returncode == 0
+        check_set(onnx.load(tmp_path / "a.onnx"), int(opset))
