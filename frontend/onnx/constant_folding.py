@@ -136,23 +136,22 @@ def _noted(call: Call) -> bool:
 
 
 def _noted_real(call: Call) -> bool:
-    """Follow sizes through real numbers."""
-    if call.op not in _REAL:
+    """Follow sizes through floats."""
+    draft = call.draft
+    names = [draft.alias.get(name, name) for name in call.inputs]
+    followed = [found for name in names if (found := draft.shares.get(name)) is not None]
+    if call.op == "Cast" and not followed and names:
+        followed = [found for found in (draft.contents.get(names[0]),) if found is not None]
+    if not followed or call.op not in _REAL:
         return False
-    parts = [size for number in range(len(call.inputs)) if call.has(number) and (size := _count(call, number))]
-    return call.draft.budget.computes(_EACH * sum(parts)) and real_sizes.noted(call, _SYMBOLIC)
+    count = max(int(each.size) for each in followed)
+    return draft.budget.computes(_EACH * count) and real_sizes.noted(call, _SYMBOLIC, _LARGEST)
 
 
 _REAL = frozenset(
-    ("Cast", "Mul", "Div", "Floor", "Ceil", "Round", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice")
-) | {"Concat"}  # fmt: skip
-"""The operators that sizes are followed through as real numbers."""
-
-
-def _count(call: Call, number: int) -> int:
-    """How many elements of an input are followed."""
-    found = call.draft.shares.get(call.inputs[number])
-    return 1 if found is None else int(found.size)
+    ("Cast", "Concat", "Mul", "Div", "Floor", "Ceil", "Round", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather")
+) | {"Slice"}
+"""The operators that sizes are followed through as floats."""
 
 
 def _is_followed(call: Call, present: Sequence[Array]) -> bool:

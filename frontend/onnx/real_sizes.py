@@ -7,8 +7,9 @@ sizes up to :data:`LARGEST`. Dimensions are 1 or more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,16 @@ class Share:
         return self.part.denominator & (self.part.denominator - 1) == 0
 
 
-def noted(call: Call, moving: dict[str, Callable[..., Array]]) -> bool:
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def noted(call: Call, moving: Functions, largest: Functions) -> bool:
     """Follow a tensor of floats that are shares of sizes, or the integers that they become. ``moving`` are
-    operators that move elements. Whether it has become a constant; raises what such operators raise.
+    operators that move elements, ``largest`` how many they make room for. Whether it has become a constant; raises what
+    such operators raise.
     """
     shares = call.draft.shares
-    found = _followed(call, moving)
+    found = _followed(call, moving, largest)
     if found is None or found.size > MOST_SIZES:
         return False
     items = found.reshape(-1).tolist()
@@ -68,7 +73,7 @@ def noted(call: Call, moving: dict[str, Callable[..., Array]]) -> bool:
     return False
 
 
-def _followed(call: Call, moving: dict[str, Callable[..., Array]]) -> Array | None:
+def _followed(call: Call, moving: Functions, largest: Functions) -> Array | None:
     first = _shares(call, 0)
     if call.op == "Cast":
         to = call.attribute("to")
@@ -87,12 +92,19 @@ def _followed(call: Call, moving: dict[str, Callable[..., Array]]) -> Array | No
     if call.op in ("Identity", "Squeeze", "Unsqueeze", "Reshape", "Gather", "Slice"):
         others = [call.content(number) for number in range(1, len(call.inputs))]
         present = [each for each in others if each is not None]
-        return moving[call.op](call, first, *present) if len(present) == len(others) else None
+        return _moved(call, moving, largest, [first, *present]) if len(present) == len(others) else None
     if call.op == "Concat":
         parts = [_shares(call, number) for number in range(len(call.inputs))]
         known = [part for part in parts if part is not None]
-        return moving["Concat"](call, *known) if len(known) == len(parts) else None
+        return _moved(call, moving, largest, known) if len(known) == len(parts) else None
     return None
+
+
+def _moved(call: Call, moving: Functions, largest: Functions, arrays: Sequence[Array]) -> Array | None:
+    if largest[call.op](call, *arrays) > MOST_SIZES:
+        return None
+    found: Array = moving[call.op](call, *arrays)
+    return found
 
 
 def _shares(call: Call, number: int) -> Array | None:
@@ -109,7 +121,7 @@ def _shares(call: Call, number: int) -> Array | None:
 
 def _multiplied(call: Call, first: Array | None) -> Array | None:
     second = _shares(call, 1)
-    if first is None or second is None:
+    if first is None or second is None or prod(np.broadcast_shapes(first.shape, second.shape)) > MOST_SIZES:
         return None
     left, right = np.broadcast_arrays(first, second)
     function = _product if call.op == "Mul" else _quotient

@@ -419,7 +419,7 @@ def test_changed_multipliers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 12"}', "[" * 100_000]
+    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 13"}', "[" * 100_000]
 )
 def test_no_certificate(text: str) -> None:
     with pytest.raises(CertificateError, match="no certificate"):
@@ -428,7 +428,7 @@ def test_no_certificate(text: str) -> None:
 
 def test_another_format_is_told() -> None:
     facts = {**json.loads(case("small")[2].to_json()), "format": "layoutsolve certificate 3"}
-    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 12'"):
+    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 13'"):
         Certificate.from_json(json.dumps({**facts, "seal": _seal(facts)}))
 
 
