@@ -60,7 +60,7 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
         if port.name not in produced:
             raise LoweringError(f"nothing computes the output '{port.name}'")
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
-    made = _outline(model)
+    made = outline_of(model)
     try:
         outline = inferred((rank_limits.checked(made) if given else made).SerializeToString(), follow)
     except REFUSALS as error:
@@ -73,7 +73,7 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     _check_kernels(found, versions(model.opset_import), kernels, origins, {}, given)
 
 
-def _outline(model: ModelProto) -> ModelProto:
+def outline_of(model: ModelProto) -> ModelProto:
     """The model with larger constants as inputs, and without nodes that ONNX does not define: their results are inputs.
 
     Names of sizes are left out but for the inputs', so that they are inferred.

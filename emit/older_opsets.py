@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.wording import printable
+from layoutsolve.emit.check import outline_of
 from layoutsolve.emit.tensors import fill
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend.onnx.constants import of
@@ -23,6 +24,7 @@ from layoutsolve.ir.graph import Array, Origin
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import (
     DOMAINS,
+    REFUSALS,
     TYPES,
     AttributeProto,
     GraphProto,
@@ -30,12 +32,13 @@ from layoutsolve.proto.messages import (
     NodeProto,
     TensorProto,
     attribute,
+    inferred,
     integer,
     integers,
     leave_out,
     native,
 )
-from layoutsolve.proto.scopes import graphs_of, names_in
+from layoutsolve.proto.scopes import graphs_of, names_in, nodes_of
 
 _REDUCING = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 _LEAVE = "leave --opset out, or cut the model before it"
@@ -136,15 +139,32 @@ class _Scope:
         self.shapes: dict[str, Sequence[int | None]] = {} if outer is None else dict(outer.shapes)
         self.constants: dict[str, TensorProto] = {} if outer is None else dict(outer.constants)
         self.held: list[TensorProto] = []
+        self._describe(graph)
+        for each in graph.initializer:
+            self.constants[each.name], self.types[each.name] = each, each.data_type
+            self.shapes[each.name] = list(each.dims)
+
+    def _describe(self, graph: GraphProto) -> None:
         for port in (*graph.value_info, *graph.input, *graph.output):
             tensor = port.type.tensor_type
             self.types[port.name] = tensor.elem_type
             if tensor.HasField("shape"):
                 dims = tensor.shape.dim
                 self.shapes[port.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        for each in graph.initializer:
-            self.constants[each.name], self.types[each.name] = each, each.data_type
-            self.shapes[each.name] = list(each.dims)
+
+    def infer(self, model: ModelProto) -> None:
+        """Note what is inferred of tensors that a model says nothing of."""
+        try:
+            found = inferred(outline_of(model).SerializeToString(), False)
+        except REFUSALS:  # which the check of the model tells
+            return
+        told = dict(self.types), dict(self.shapes)
+        self._describe(found.graph)
+        for node in nodes_of(found.graph):
+            for inner in graphs_of(node):
+                self._describe(inner)
+        self.types.update(told[0])
+        self.shapes.update(told[1])
 
     def bring(self) -> None:
         """Bring all nodes of the graph to the set."""
@@ -172,7 +192,9 @@ def bring(model: ModelProto, written: int, version: int, origins: dict[str, Orig
     if model.functions:
         raise OptionError(f"opset {version} cannot carry this model: functions need opset {written}; {_LEAVE}")
     _NEWER.set(written)
-    _Scope(model.graph, version, origins, None).bring()
+    scope = _Scope(model.graph, version, origins, None)
+    scope.infer(model)
+    scope.bring()
     for each in model.opset_import:
         if each.domain in DOMAINS:
             each.version = version
@@ -334,7 +356,7 @@ def _pad(step: _Step) -> Made | None:
 
 def _resize(step: _Step) -> Made | None:
     """Resize resizes every dimension before 18, and has a region and factors before 13, which may be empty."""
-    node, axes = step.node, list(integers(step.node, "axes"))
+    node, axes, ahead = step.node, list(integers(step.node, "axes")), Made()
     shape = step.shape(step.slot(0))
     inputs = [step.slot(position) for position in range(4)]
     if axes and shape is not None and axes != list(range(len(shape))):
@@ -343,10 +365,7 @@ def _resize(step: _Step) -> Made | None:
         if inputs[1] or (inputs[2] and scales is None) or (inputs[3] and sizes is None):
             return None
         if inputs[3] and sizes is not None:
-            whole = [sizes[places[axis]] if axis in places else size for axis, size in enumerate(shape)]
-            if None in whole:
-                return None
-            inputs[3] = step.hold(whole, "int64", "sizes")
+            ahead, inputs[3] = _whole_sizes(step, shape, {axis: sizes[place] for axis, place in places.items()})
         elif scales is not None:
             inputs[2] = step.hold(
                 [float(scales[places[axis]]) if axis in places else 1.0 for axis in range(len(shape))],
@@ -362,7 +381,30 @@ def _resize(step: _Step) -> Made | None:
     while not inputs[-1]:
         del inputs[-1]
     node.input[:] = inputs
-    return [node]
+    return [*ahead, node]
+
+
+def _whole_sizes(step: _Step, shape: Sequence[int | None], sizes: Mapping[int, int]) -> tuple[Made, str]:
+    """The sizes of all dimensions, of which some are given; others are those of the input, computed where they are
+    open.
+    """
+    whole = [sizes.get(axis, size) for axis, size in enumerate(shape)]
+    if None not in whole:
+        return [], step.hold(whole, "int64", "sizes")
+    own, parts = step.new("shape"), list[str]()
+    step.scope.types[own] = TensorProto.INT64
+    made = [step.write("Shape", [step.slot(0)], [own])]
+    for axis, size in enumerate(whole):
+        if size is not None:
+            parts.append(step.hold([size], "int64", "size"))
+            continue
+        parts.append(step.new("size"))
+        step.scope.types[parts[-1]] = TensorProto.INT64
+        ends = [step.hold([axis], "int64", "start"), step.hold([axis + 1], "int64", "end")]
+        made.append(step.write("Slice", [own, *ends], [parts[-1]]))
+    name = step.new("sizes")
+    step.scope.types[name] = TensorProto.INT64
+    return [*made, step.write("Concat", parts, [name], axis=0)], name
 
 
 def _softmax(step: _Step) -> Made | None:
@@ -498,7 +540,9 @@ def _mish(step: _Step) -> Made | None:
 
 
 def _scaled(step: _Step) -> Made | None:
-    """QuantizeLinear and DequantizeLinear have one scale before 13."""
+    """QuantizeLinear and DequantizeLinear have one scale before 13. Constants with several could be dequantized by
+    Cast, Sub and Mul, of which runtimes make no int8 kernel: results are then rounded otherwise than LiteRT's.
+    """
     shape = step.shape(step.slot(1))
     if shape is None or (shape and shape != [1]):
         return None
@@ -569,7 +613,7 @@ _REWRITES: Mapping[str, tuple[int, Callable[[_Step], Made | None], str]] = {
     "HardSwish": (14, _hard_swish, ""),
     "Mish": (18, _mish, ""),
     "QuantizeLinear": (13, _scaled, "with a scale for each channel"),
-    "DequantizeLinear": (13, _scaled, "with a scale for each channel"),
+    "DequantizeLinear": (13, _scaled, "with a scale for each channel (--quant float writes none)"),
     "GridSample": (20, _grid_sample, "of volumes"),
     "RoiAlign": (16, _roi_align, "with pixels that are shifted by half of one"),
     "Pow": (12, _power, "of numbers of different types"),

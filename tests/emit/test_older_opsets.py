@@ -264,5 +264,20 @@ def test_as_a_program(opset: str, tmp_path: Path) -> None:
     if opset == "11":
         assert found.returncode == 2 and "needs opset 13" in found.stderr
     else:
-        assert found.returncode == 0
+        assert found.returncode == 0, found.stderr
         check_set(onnx.load(tmp_path / "a.onnx"), int(opset))
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_open_sizes(opset: int) -> None:
+    """What a Resize keeps of open sizes is computed."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[n, c, 4, 5] x) => (float[n, c, 7, 6] y)
+        <int64[2] sizes = {7, 6}> { y = Resize<axes = [2, 3], mode = "nearest">(x, , , sizes) }"""
+    )
+    made = onnx.ModelProto.FromString(source.SerializeToString())
+    bring(made, 18, opset, {})
+    check_set(made, opset)
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    wanted, found = (OnnxRuntime(each.SerializeToString(), level="none").run({"x": x})[0] for each in (source, made))
+    same(wanted, found)
