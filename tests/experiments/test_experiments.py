@@ -61,6 +61,7 @@ COMMANDS = {
     "fuzz.onnx_mutants": ["{onnx}", "--mutants", "4"],
     "measure.onnx_large": ["{scratch}", "--layers", "2", "--width", "64", "--rounds", "1"],
     "compare.onnx_models": ["{onnx}", "--time"],
+    "compare.older_opsets": ["--part", "7/900"],
     "compare.onnx_nodes": ["--only", "transpose_default"],
     "compare.onnx_round": [MODELS, "--only", "network/00000"],
     "compare.operatorwise": [MODELS],
