@@ -13,8 +13,8 @@ from layoutsolve.proto.data_movement import VIEWS
 from layoutsolve.proto.messages import ModelProto
 from layoutsolve.proto.scopes import captures
 
-MOST = 400
-"""Operators of a picture; of more, there is none."""
+MOST, READ = 400, 5000
+"""Operators of a picture, and of a graph that is folded for one; of more, there is none."""
 
 TALL = 640
 """Pixels of a picture's height, beyond which it goes on in another column."""
@@ -35,6 +35,8 @@ class _Node:
 def picture(model: ModelProto) -> str:
     """The main graph of a model as SVG, '' for one of too many operators."""
     nodes = _nodes(model)
+    if len(nodes) > READ:
+        return ""
     folded = fold(nodes)
     count = len(nodes)
     if not 0 < len(folded.shown) + len(folded.blocks) <= MOST:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.inspection.folding import HIDDEN
-from layoutsolve.inspection.graph_svg import picture
+from layoutsolve.inspection.folding import HIDDEN, fold
+from layoutsolve.inspection.graph_svg import MOST, READ, _nodes, picture
 from layoutsolve.solver.theory.layout import order
 from tests.builder import Builder
 from tests.random_models import network
@@ -80,6 +81,18 @@ def test_pictures_of_graphs(seed: int) -> None:
     for number, (x, y, width, height) in enumerate(boxes):
         for left, top, wide, high in boxes[number + 1 :]:
             assert x + width <= left + 1 or left + wide <= x + 1 or y + height <= top or top + high <= y
+
+
+def test_pictures_of_any_size() -> None:
+    """Of too many operators there is none, and of none either."""
+    for count, kinds, drawn in ((0, 1, True), (300, 13, True), (300, 0, True), (450, 0, False), (6000, 3, False)):
+        made = [["Neg", "Abs", "Exp"][(number * number * 7 + number // 5) % 3] for number in range(count)]
+        ops = [["Neg", "Abs", "Exp"][number % kinds % 3] for number in range(count)] if kinds else made
+        nodes = [onnx.helper.make_node(op, [f"t{at}"], [f"t{at + 1}"]) for at, op in enumerate([*ops, "Identity"])]
+        ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("t0", f"t{count + 1}")]
+        model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]))
+        found = picture(model)
+        assert bool(found) == (drawn or len(fold(_nodes(model)).shown) <= MOST < READ > count)
 
 
 @pytest.mark.parametrize("seed", range(12))
