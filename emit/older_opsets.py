@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,9 @@ class _Step:
     def constant(self, position: int) -> Array | None:
         """An input that is a small constant, None for others."""
         found = self.scope.constants.get(self.slot(position))
-        data = None if found is None or int(np.prod(found.dims)) > _SMALL else of(found).data
+        if found is None or found.external_data or prod(found.dims) > _SMALL:
+            return None
+        data = of(found).data
         return None if data is None else np.asarray(data)
 
     def ints(self, position: int) -> list[int] | None:
