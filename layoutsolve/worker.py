@@ -24,7 +24,8 @@ def main() -> None:
     os.dup2(2, 1)
     alone()
     from layoutsolve.batch.versions import refusal, versions
-    from layoutsolve.cli.command_line import attempt, run_one
+    from layoutsolve.cli.command_line import attempt
+    from layoutsolve.cli.conversions import run_one
     from layoutsolve.errors import FAILED
 
     refused = refusal("the process that converts", json.loads(sys.argv[1]), versions())

@@ -267,14 +267,14 @@ def test_resume_with_another_version(
 
 DYING = """
 import os
-from layoutsolve.cli import command_line
-original = command_line.run_one
+from layoutsolve.cli import conversions
+original = conversions.run_one
 def dies(options):
     if "sub" in options.model:
         os.write(2, b"the last words\\n")
         os.kill(os.getpid(), 9)
     return original(options)
-command_line.run_one = dies
+conversions.run_one = dies
 """
 
 

@@ -229,10 +229,10 @@ def test_forms_of_want_of_memory() -> None:
 def test_what_fails_outside_of_all_stages() -> None:
     """It is one line as well, as is a second error on the way to tell the first."""
     for name in ("command_line.main", "stages._origin"):
-        code = "from layoutsolve import __main__\nfrom layoutsolve.cli import command_line\n"
+        code = "from layoutsolve import __main__\nfrom layoutsolve.cli import command_line, conversions\n"
         code += f"from layoutsolve.conversion import stages\ndef fail(*_): raise KeyError('x')\n{name} = fail\n"
         code += "import sys; sys.argv = ['layoutsolve', 'a.tflite']\n"
-        code += "if 'origin' in '" + name + "': command_line.arguments_of = fail\n__main__.main()"
+        code += "if 'origin' in '" + name + "': conversions.arguments_of = fail\n__main__.main()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("\n")) == (70, 1)
         assert done.stderr.startswith("layoutsolve: unexpected error: KeyError: 'x'; please report it")
