@@ -1,31 +1,23 @@
-"""What is known before a model runs: operators on constants, and on vectors of sizes that may have symbols.
-
-Results are those that ONNX's definitions give to the last bit, or operators are left to the runtime.
+"""Constant folding: operators on constants, and on vectors of sizes that may have symbols, are computed before a model
+runs, where that is worth its work and its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from math import isqrt, prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants, real_sizes
+from layoutsolve.frontend.onnx.constant_kernels import AS_LONG, KERNELS, LARGEST, SIZE_KERNELS, VIEWS, objects
 from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
 from layoutsolve.frontend.onnx.symbols import is_size
 from layoutsolve.ir.budget import SIMPLE
-from layoutsolve.ir.graph import Array, Dim, condensed, owner, product
+from layoutsolve.ir.graph import Array, condensed, owner, product
 from layoutsolve.proto.messages import AttributeProto
-
-_EACH = 64
-"""How many numbers are computed in the time that one size takes."""
 
 _RIGHT = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError)
 """What is raised where a model asks for what cannot be: that is for the runtime to say."""
-
 
 _FORMS = frozenset(
     ("sparse_value", "value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings")
@@ -73,7 +65,7 @@ def _constant(call: Call) -> bool:
 
 def _folded(call: Call) -> bool:
     """Compute a result, if that is worth its bytes and its work, of which the budget is asked before."""
-    function, budget = _FOLDS.get(call.op), call.draft.budget
+    function, budget = KERNELS.get(call.op), call.draft.budget
     if function is None or any(not name for name in call.inputs) or not call.inputs:
         return False
     arrays = [call.constant(number) for number in range(len(call.inputs))]
@@ -84,7 +76,7 @@ def _folded(call: Call) -> bool:
     if not all(dtypes):
         return False
     kinds = [constants.numpy_type(dtype) for dtype in dtypes]
-    count = _LARGEST[call.op](call, *present)
+    count = LARGEST[call.op](call, *present)
     widest = max([kind.itemsize for kind in kinds], default=1)
     if not budget.would_afford(count * widest) or not budget.computes(_work(call, count, present) // SIMPLE):
         return False
@@ -106,7 +98,7 @@ def _folded(call: Call) -> bool:
 
 def _work(call: Call, count: int, present: Sequence[Array]) -> int:
     """How many numbers are looked at or computed; none where those of a tensor stay where they are."""
-    return count + sum(data.size for data in present) if count or call.op not in _VIEWS else 0
+    return count + sum(data.size for data in present) if count or call.op not in VIEWS else 0
 
 
 def _noted(call: Call) -> bool:
@@ -116,14 +108,14 @@ def _noted(call: Call) -> bool:
     found: Array | None = None
     if call.op == "Shape" and call.known(0):
         shape = call.value(0).shape
-        found = _objects(list(shape[slice(call.attribute("start", 0), call.attribute("end"))]))
+        found = objects(list(shape[slice(call.attribute("start", 0), call.attribute("end"))]))
     elif call.op == "Size" and call.known(0):
-        found = _objects(product(call.value(0).shape))
-    elif call.op in _SYMBOLIC and all(call.inputs):
+        found = objects(product(call.value(0).shape))
+    elif call.op in SIZE_KERNELS and all(call.inputs):
         contents = [call.content(number) for number in range(len(call.inputs))]
         present = [each for each in contents if each is not None]
         if len(present) == len(contents) and _is_followed(call, present):
-            found = _SYMBOLIC[call.op](call, *present)
+            found = SIZE_KERNELS[call.op](call, *present)
     if found is None or found.size > MOST_SIZES or not all(map(is_size, found.reshape(-1).tolist())):
         return False
     if all(isinstance(each, int) for each in found.reshape(-1).tolist()):
@@ -145,7 +137,7 @@ def _noted_real(call: Call) -> bool:
     if not followed or call.op not in _REAL:
         return False
     count = max(int(each.size) for each in followed)
-    return draft.budget.computes(_EACH * count) and real_sizes.noted(call, _SYMBOLIC, _LARGEST)
+    return draft.budget.computes(AS_LONG * count) and real_sizes.noted(call, SIZE_KERNELS, LARGEST)
 
 
 _REAL = frozenset(
@@ -156,396 +148,5 @@ _REAL = frozenset(
 
 def _is_followed(call: Call, present: Sequence[Array]) -> bool:
     """Whether what becomes of vectors of sizes is short, and worth the work."""
-    count = max(_LARGEST[call.op](call, *present), sum(each.size for each in present))
-    return count <= MOST_SIZES and call.draft.budget.computes(_EACH * count)
-
-
-def _objects(items: object) -> Array:
-    shape = (len(items),) if isinstance(items, list) else ()
-    found: Array = np.empty(shape, object)
-    found[...] = items
-    return found
-
-
-def _each(function: Callable[..., Dim]) -> Callable[..., Array]:
-    """An operator on sizes from one on two of them, with broadcasting."""
-
-    def apply(call: Call, *operands: Array) -> Array:
-        first, *others = operands
-        for other in others:
-            left, right = np.broadcast_arrays(first, other)
-            made = np.empty(left.shape, object)
-            made.reshape(-1)[:] = [
-                function(call.arithmetic, one, two)
-                for one, two in zip(left.reshape(-1).tolist(), right.reshape(-1).tolist(), strict=True)
-            ]
-            first = made
-        return first
-
-    return apply
-
-
-def _quotient(arithmetic: Arithmetic, one: Dim, two: Dim) -> Dim:
-    if isinstance(one, int) and isinstance(two, int):
-        whole = abs(one) // abs(two)
-        return whole if (one < 0) == (two < 0) else -whole
-    if not (isinstance(two, int) and two > 0):
-        raise ValueError("rounds to zero, which sizes alone do as they are rounded down")
-    return arithmetic.quotient(one, two)
-
-
-def _cast(call: Call, data: Array) -> Array:
-    if call.attribute("to") not in (6, 7):
-        raise ValueError("no size")
-    return data
-
-
-def _squeeze(call: Call, data: Array, *axes: Array) -> Array:
-    return data.squeeze(tuple(map(int, axes[0].reshape(-1)))) if axes else data.squeeze()
-
-
-def _unsqueeze(call: Call, data: Array, axes: Array) -> Array:
-    return np.expand_dims(data, tuple(map(int, axes.reshape(-1))))
-
-
-def _gather(call: Call, data: Array, indices: Array) -> Array:
-    places, axis = np.asarray(indices, np.int64), call.attribute("axis", 0)
-    size = data.shape[axis]
-    if ((places < -size) | (places >= size)).any():
-        raise IndexError("outside")
-    return np.asarray(np.take(data, places, axis))
-
-
-def _slice(call: Call, data: Array, starts: Array, ends: Array, *more: Array) -> Array:
-    axes = more[0].reshape(-1).tolist() if more else list(range(len(starts.reshape(-1))))
-    steps = more[1].reshape(-1).tolist() if len(more) > 1 else [1] * len(axes)
-    index: list[slice] = [slice(None)] * data.ndim
-    for axis, start, end, step in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
-        if step < 0 and end in _FOREVER:
-            raise ValueError("backward to the largest number, which the runtime takes for the first element")
-        index[axis] = slice(max(start, -data.shape[axis]) if step < 0 else start, end, step)
-    return data[tuple(index)]
-
-
-_FOREVER = ((1 << 31) - 1, (1 << 63) - 1)
-"""Ends of a Slice that mean all that there is."""
-
-
-def _reshape(call: Call, data: Array, shape: Array) -> Array:
-    wanted = [int(each) for each in shape.reshape(-1)]
-    if not call.attribute("allowzero", 0):
-        wanted = [data.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return data.reshape(wanted)
-
-
-def _concat(call: Call, *parts: Array) -> Array:
-    return np.concatenate(parts, call.attribute("axis"))
-
-
-def _transpose(call: Call, data: Array) -> Array:
-    return data.transpose(call.integers("perm"))
-
-
-def _integer_quotient(call: Call, one: Array, two: Array) -> Array:
-    if one.dtype.kind == "f":
-        return np.asarray(one / two)
-    if not np.all(two):
-        raise ZeroDivisionError
-    down = one // two
-    return np.asarray(down + ((down * two != one) & ((one < 0) != (two < 0))), one.dtype)
-
-
-def _remainder(call: Call, one: Array, two: Array) -> Array:
-    if one.dtype.kind not in "iu" or call.attribute("fmod", 0) or not np.all(two):
-        raise ValueError("for the runtime")
-    return np.asarray(np.mod(one, two))
-
-
-def _split(call: Call, data: Array, *sizes: Array) -> Sequence[Array]:
-    axis = call.attribute("axis", 0)
-    if sizes:
-        return np.split(data, np.cumsum(sizes[0])[:-1].tolist(), axis)
-    size, count = data.shape[axis], len(call.outputs)
-    step = -(-size // count)
-    return np.split(data, list(range(step, size, step))[: count - 1], axis)
-
-
-def _accumulated(call: Call, data: Array, axis: Array) -> Array:
-    if data.dtype.kind not in "iu" or call.attribute("exclusive", 0):
-        raise ValueError("for the runtime")
-    along = int(axis.reshape(-1)[0])
-    turned = np.flip(data, along) if call.attribute("reverse", 0) else data
-    found = np.cumsum(turned, along, dtype=data.dtype)
-    return np.flip(found, along) if call.attribute("reverse", 0) else found
-
-
-def _inside(places: Array, sizes: Sequence[int]) -> Array:
-    """Indices of which some may count from behind, the last dimension of which is that of these sizes."""
-    most = np.asarray(sizes, np.int64)
-    if ((places < -most) | (places >= most)).any():
-        raise IndexError("outside")
-    return np.where(places < 0, places + most, places)
-
-
-def _gather_nd(call: Call, data: Array, indices: Array) -> Array:
-    if call.attribute("batch_dims", 0):
-        raise ValueError("for the runtime")
-    places = _inside(indices, data.shape[: indices.shape[-1]])
-    return np.asarray(data[tuple(np.moveaxis(places, -1, 0))])
-
-
-def _gather_elements(call: Call, data: Array, indices: Array) -> Array:
-    axis = call.attribute("axis", 0)
-    places = _inside(indices[..., None], data.shape[axis : axis + 1 or None])[..., 0]
-    return np.asarray(data[_along(places, axis)])
-
-
-def _along(places: Array, axis: int) -> tuple[Array, ...]:
-    """The index of each element of a tensor that lies where it does, but along one axis."""
-    found: list[Array] = list(np.indices(places.shape, sparse=True))
-    found[axis] = places
-    return tuple(found)
-
-
-def _scatter_nd(call: Call, data: Array, indices: Array, updates: Array) -> Array:
-    if call.attribute("reduction", "none") != "none":
-        raise ValueError("for the runtime")
-    made, places = data.copy(), _inside(indices, data.shape[: indices.shape[-1]])
-    made[tuple(np.moveaxis(places, -1, 0))] = updates
-    return made
-
-
-def _scatter_elements(call: Call, data: Array, indices: Array, updates: Array) -> Array:
-    if call.attribute("reduction", "none") != "none":
-        raise ValueError("for the runtime")
-    made, axis = data.copy(), call.attribute("axis", 0)
-    places = _inside(indices[..., None], data.shape[axis : axis + 1 or None])[..., 0]
-    made[_along(places, axis)] = updates
-    return made
-
-
-def _triangle(call: Call, data: Array, *diagonal: Array) -> Array:
-    function, offset = (
-        np.triu if call.attribute("upper", 1) else np.tril,
-        int(diagonal[0].reshape(-1)[0]) if diagonal else 0,
-    )
-    return np.asarray(function(data, offset))
-
-
-def _padded(call: Call, data: Array, pads: Array, *more: Array) -> Array:
-    if len(more) > 1 or (pads < 0).any() or call.attribute("mode", "constant") != "constant":
-        raise ValueError("for the runtime")
-    widths = pads.reshape(2, -1).T.tolist()
-    return np.pad(data, widths, constant_values=more[0].reshape(-1)[0] if more else 0)
-
-
-def _flattened(call: Call, data: Array) -> Array:
-    axis = call.attribute("axis", 1)
-    return data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))
-
-
-def _elements(*shapes: Sequence[int]) -> int:
-    """How many elements there are of what shapes broadcast to."""
-    rank = max(map(len, shapes))
-    return prod(max(sizes) for sizes in zip(*((*(1,) * (rank - len(shape)), *shape) for shape in shapes), strict=True))
-
-
-def _sizes(vector: Array) -> list[int]:
-    """Sizes that are given as numbers."""
-    found = [int(each) for each in vector.reshape(-1)]
-    if min(found, default=0) < 0:
-        raise ValueError("below 0")
-    return found
-
-
-def _each_of(data: Array, axis: int) -> int:
-    """How many elements there are for each index of an axis."""
-    return prod(data.shape[:axis]) * prod(data.shape[axis:][1:])
-
-
-def _one(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
-    return lambda call, *arrays: [function(call, *arrays)]
-
-
-def _ufunc(function: np.ufunc) -> Callable[..., Sequence[Array]]:
-    def apply(call: Call, first: Array, *others: Array) -> Sequence[Array]:
-        for other in others:
-            first = function(first, other)
-        return [function(first) if function.nin == 1 else first]
-
-    return apply
-
-
-def _full(call: Call, shape: Array) -> Array:
-    given = next((constants.of(each.t).data for each in call.proto.attribute if each.name == "value"), None)
-    filler = np.zeros(1, np.float32) if given is None else given
-    return np.broadcast_to(filler.reshape(-1)[:1].reshape(()), [int(each) for each in shape.reshape(-1)])
-
-
-def _expanded(call: Call, data: Array, shape: Array) -> Array:
-    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape)))
-
-
-def _cast_to(call: Call, data: Array) -> Array:
-    dtype = constants.TYPES[call.attribute("to")]
-    if dtype == "string" or dtype in ("int4", "uint4") or data.dtype == object:
-        raise ValueError("no numbers")
-    kind = constants.numpy_type(dtype)
-    if data.dtype.kind == "f" and dtype not in ("float32", "float64", "bool") and not _holds(kind, data):
-        raise ValueError("runtimes round and saturate in their own ways")
-    return data.astype(kind)
-
-
-def _holds(kind: np.dtype[Any], data: Array) -> bool:
-    """Whether a type is of integers that real numbers are among once they are cut off, as everywhere in that case."""
-    if kind.kind not in "iu" or data.dtype.itemsize < _SINGLE:
-        return False
-    whole, limits = np.trunc(data.astype(np.float64)), np.iinfo(kind)
-    return bool((np.isfinite(whole) & (whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
-
-
-_SINGLE = 4
-"""The bytes of a real number in single precision."""
-
-
-def _power(call: Call, data: Array, exponent: Array) -> Array:
-    """Few powers, where the result is exact: any other is rounded in the runtime's own way."""
-    base, power = np.broadcast_arrays(data, exponent)
-    if base.size > _EACH or data.dtype not in (np.float32, np.float64, np.int32, np.int64):
-        raise ValueError("for the runtime")
-    if (np.signbit(base) & (base == 0)).any():
-        raise ValueError("odd powers of a negative zero are one, of which fractions know nothing")
-    pairs = zip(base.reshape(-1).tolist(), power.reshape(-1).tolist(), strict=True)
-    made = [_exact_power(Fraction(one), Fraction(two)) for one, two in pairs]
-    found = np.array([float(each) for each in made]).reshape(base.shape).astype(data.dtype)
-    if any(Fraction(one) != two for one, two in zip(found.reshape(-1).tolist(), made, strict=True)):
-        raise ValueError("runtimes round in their own ways")
-    return found
-
-
-def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
-    """A root or a power of a number no larger than what runtimes multiply exactly."""
-    if exponent.denominator == 1 and 0 <= exponent <= _HIGHEST and abs(base) ** int(exponent) <= _EXACT:
-        return base ** int(exponent)
-    root = Fraction(isqrt(max(0, base.numerator)), isqrt(base.denominator))
-    if exponent != Fraction(1, 2) or root * root != base:
-        raise ValueError("runtimes round in their own ways")
-    return root
-
-
-_HIGHEST = 8
-"""The highest power that is computed."""
-
-
-def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
-    if start.dtype.kind not in "iu" or any(abs(int(each)) > _EXACT for each in (start, limit, delta)):
-        raise ValueError("runtimes round in their own ways")
-    return np.arange(int(start), int(limit), int(delta)).astype(start.dtype)
-
-
-_EXACT = 1 << 53
-"""The largest number up to which double precision has all whole ones: runtimes add, multiply and count in it."""
-
-
-def _added(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    return _exact(np.sum, data, abs(data.astype(np.float64)), axis, keepdims)
-
-
-def _multiplied(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    return _exact(np.prod, data, np.maximum(abs(data.astype(np.float64)), 1), axis, keepdims)
-
-
-def _exact(function: Callable[..., Array], data: Array, largest: Array, axis: object, keepdims: bool) -> Array:
-    """A sum or a product of which no part is beyond the whole numbers that runtimes compute with."""
-    if (function(largest, axis=axis) > min(_EXACT, np.iinfo(data.dtype).max)).any():
-        raise OverflowError("runtimes saturate and round in their own ways")
-    return function(data, axis=axis, keepdims=keepdims)
-
-
-def _sum_of_products(call: Call, one: Array, other: Array) -> Array:
-    """What ONNX gives where a model asks whether its processor adds products exactly (``emit/selected_weights.py``)."""
-    if (one.ndim, other.ndim) != (1, 1) or one.size > _EACH:
-        raise ValueError("for the runtime")
-    return np.asarray(one.astype(np.int32) @ other.astype(np.int32))
-
-
-def _sign(call: Call, data: Array) -> Array:
-    if data.dtype.kind not in "iu" and np.isnan(data).any():
-        raise ValueError("runtimes give what is no number a sign of their own")
-    return np.asarray(np.sign(data))
-
-
-def _reduced(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
-    def apply(call: Call, data: Array, *axes: Array) -> Sequence[Array]:
-        """Whole numbers: others are summed in an order that the runtime chooses."""
-        over = call.integers("axes") if not axes else tuple(int(each) for each in axes[0].reshape(-1))
-        if data.dtype.kind not in "iu" or not data.size or (not over and call.attribute("noop_with_empty_axes", 0)):
-            raise ValueError("for the runtime")
-        keepdims = bool(call.attribute("keepdims", 1))
-        return [np.asarray(function(data, axis=over or None, keepdims=keepdims)).astype(data.dtype)]
-
-    return apply
-
-
-_FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
-    "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
-    "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "CumSum": _one(_accumulated),
-    "Div": _one(_integer_quotient), "Equal": _ufunc(np.equal),
-    "Expand": _one(_expanded),
-    "Flatten": _one(_flattened), "Floor": _ufunc(np.floor), "Gather": _one(_gather),
-    "GatherElements": _one(_gather_elements), "GatherND": _one(_gather_nd), "Greater": _ufunc(np.greater),
-    "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data),
-    "IsNaN": _ufunc(np.isnan), "Less": _ufunc(np.less), "LessOrEqual": _ufunc(np.less_equal),
-    "MatMulInteger": _one(_sum_of_products), "Max": _ufunc(np.maximum),
-    "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
-    "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
-    "Pow": _one(_power),
-    "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
-    "ReduceProd": _reduced(_multiplied), "ReduceSum": _reduced(_added), "Reshape": _one(_reshape),
-    "Round": _ufunc(np.rint),
-    "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _one(_sign),
-    "Slice": _one(_slice), "Split": _split, "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze),
-    "Sub": _ufunc(np.subtract), "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
-    "Transpose": _one(_transpose), "Trilu": _one(_triangle), "Unsqueeze": _one(_unsqueeze),
-    "Where": _one(lambda call, test, one, other: np.asarray(np.where(test, one, other))),
-    "Xor": _ufunc(np.logical_xor),
-}  # fmt: skip
-
-_VIEWS = ("Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators whose results lie where what they are given does, unless that does not lie one after the other."""
-
-_AS_LARGE = (
-    "Cast", "CumSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ScatterElements", "ScatterND", "Trilu"
-)  # fmt: skip
-"""Operators whose results are at most as large as their first input."""
-
-_LARGEST: dict[str, Callable[..., int]] = {
-    **dict.fromkeys(_FOLDS, lambda call, *arrays: _elements(*(data.shape for data in arrays))),
-    **dict.fromkeys(_VIEWS, lambda call, data, *more: 0 if data.flags.c_contiguous else int(data.size)),
-    **dict.fromkeys(
-        ("Cast", "CumSum", "ScatterElements", "ScatterND", "Trilu"), lambda call, data, *more: int(data.size)
-    ),
-    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"), lambda call, data, *axes: int(data.size)),
-    "Concat": lambda call, *parts: sum(int(each.size) for each in parts),
-    "ConstantOfShape": lambda call, shape: prod(_sizes(shape)),
-    "Expand": lambda call, data, shape: _elements(data.shape, _sizes(shape)),
-    "Gather": lambda call, data, indices: int(indices.size) * _each_of(data, call.attribute("axis", 0)),
-    "GatherElements": lambda call, data, indices: int(indices.size),
-    "GatherND": lambda call, data, indices: prod(indices.shape[:-1]) * prod(data.shape[indices.shape[-1] :]),
-    "MatMulInteger": lambda call, one, other: 1,
-    "Pad": lambda call, data, pads, *more: prod(
-        size + before + after
-        for size, (before, after) in zip(data.shape, np.reshape(_sizes(pads), (2, -1)).T.tolist(), strict=True)
-    ),
-    "Range": lambda call, start, limit, delta: len(range(int(start), int(limit), int(delta))),
-    "Tile": lambda call, data, counts: int(data.size) * prod(max(1, count) for count in _sizes(counts)),
-}
-"""The most elements that an operator has to make room for, given what it computes with."""
-
-_SYMBOLIC: dict[str, Callable[..., Array]] = {
-    "Add": _each(lambda arithmetic, one, two: arithmetic.total((one, two))), "Cast": _cast, "Concat": _concat,
-    "Div": _each(_quotient), "Gather": _gather, "Identity": lambda call, data: data,
-    "Mul": _each(lambda arithmetic, one, two: product((one, two))), "Reshape": _reshape, "Slice": _slice,
-    "Squeeze": _squeeze, "Sub": _each(lambda arithmetic, one, two: arithmetic.difference(one, two)),
-    "Unsqueeze": _unsqueeze,
-}  # fmt: skip
+    count = max(LARGEST[call.op](call, *present), sum(each.size for each in present))
+    return count <= MOST_SIZES and call.draft.budget.computes(AS_LONG * count)

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.frontend.onnx import constant_folding
+from layoutsolve.frontend.onnx import constant_kernels
 from layoutsolve.ir.graph import Array
 from tests.frontend.onnx.test_random import run
 
@@ -213,7 +213,7 @@ def same(one: Array, other: Array) -> bool:
 FEEDS = {"x": np.ones(1, np.float32)}
 
 
-@pytest.mark.parametrize("op", sorted(constant_folding._FOLDS))
+@pytest.mark.parametrize("op", sorted(constant_kernels.KERNELS))
 def test_edges(op: str) -> None:
     """Whatever ONNX Runtime computes of constants is what the written model gives."""
     graphs, truths = [], []
