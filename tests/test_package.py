@@ -98,7 +98,9 @@ def annotations() -> Iterator[tuple[str, str]]:
     """What is said of the types of all that is public, by where it is said."""
     for name in layoutsolve.__all__:
         found = getattr(layoutsolve, name)
-        members = {"": found, **{key: each for key, each in vars(found).items() if not key.startswith("_")}}
+        kinds = found.__mro__[::-1] if inspect.isclass(found) else (found,)
+        inherited = {key: each for kind in kinds for key, each in vars(kind).items() if not key.startswith("_")}
+        members = {"": found, **inherited}
         if inspect.isclass(found):
             members["__init__"] = found.__init__
             yield from ((f"{name}.{key}", str(said)) for key, said in inspect.get_annotations(found).items())

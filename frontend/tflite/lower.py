@@ -20,7 +20,7 @@ from layoutsolve.errors import (
 )
 from layoutsolve.frontend.passes.live_nodes import live
 from layoutsolve.frontend.tflite.constant_folding import fold
-from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.dilated_convolution import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.live_operators import needed
@@ -28,6 +28,7 @@ from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, declaration, lowering_of
 from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED, GapError, compiled
+from layoutsolve.frontend.tflite.lowering.writer import REAL_NUMBERS
 from layoutsolve.frontend.tflite.operator_contract import check_ports, check_written
 from layoutsolve.frontend.tflite.operators.custom.options import pass_through
 from layoutsolve.frontend.tflite.reading import metadata

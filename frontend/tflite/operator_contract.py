@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import isinf, isnan
 
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.operator_signatures import Definition, Ports, definition
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, declaration
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import REAL_NUMBERS
 from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN
 
 _FLEX = "CUSTOM:Flex"

@@ -124,7 +124,7 @@ def _progress(done: int, count: int, part: str) -> None:
 
 
 def target(options: argparse.Namespace) -> int:
-    """Say what a target says."""
+    """Describe a target."""
     from layoutsolve.conversion.stages import Stages
 
     with Stages()("target"):

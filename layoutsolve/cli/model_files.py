@@ -91,7 +91,7 @@ def target_of(options: argparse.Namespace, source: Content) -> str:
 
 
 def planned(options: argparse.Namespace, target: str) -> list[files.Output]:
-    """The files that will be written, as far as that is known beforehand; of a dry run those that it names, unless
+    """The files that will be written, as far as their names are certain; of a dry run those that it names, unless
     their folder would be made.
     """
     planned = [] if options.report is None else [files.Output("report", options.report)]

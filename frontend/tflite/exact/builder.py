@@ -15,10 +15,11 @@ import numpy as np
 
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, activation, cast_to, stored_bounds
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.ir.graph import Array, Quant, Shape, Value

@@ -20,8 +20,9 @@ from layoutsolve.frontend.tflite.exact.builder import (
 )
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, cast_to
 from layoutsolve.ir.graph import Array, Quant, Value
 

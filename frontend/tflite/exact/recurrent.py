@@ -7,10 +7,11 @@ import numpy as np
 from layoutsolve.frontend.tflite.exact.builder import REMEDY, WHOLE, step, stored, write_doubles
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.recurrent.lstm import is_basic, sequence
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
     CELL,

@@ -20,10 +20,11 @@ from layoutsolve.frontend.tflite.exact.builder import (
 )
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.activation import CLAMPS
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, activation, cast_to, stored_bounds

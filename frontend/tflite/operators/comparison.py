@@ -6,11 +6,12 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING
 from layoutsolve.frontend.tflite.lowering.quantisation import agree
 from layoutsolve.frontend.tflite.lowering.registry import INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import real_dtype
 from layoutsolve.frontend.tflite.operators.elementwise import operands
 from layoutsolve.frontend.tflite.operators.shared.common import as_stored, cast_to, write_where
 from layoutsolve.ir.graph import Shape, Value

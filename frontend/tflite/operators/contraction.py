@@ -6,9 +6,10 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast, reshaped
-from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import real_dtype
 from layoutsolve.frontend.tflite.operators.custom.options import integer
 from layoutsolve.frontend.tflite.operators.shared import dynamic_products
 from layoutsolve.frontend.tflite.operators.shared.common import bias_of, hybrid_weights, ranked, write_activated

@@ -7,10 +7,11 @@ from typing import Any
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import Span, automatic, same_pads
-from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.dilated_convolution import EXPLICIT_PADS
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import real_dtype
 from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.frontend.tflite.operators.shared.common import (
     as_multiplied,

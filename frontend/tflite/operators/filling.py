@@ -8,10 +8,11 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.shared.common import (
     as_int64,

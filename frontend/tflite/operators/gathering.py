@@ -6,10 +6,11 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, cast_to, ranked, store
 from layoutsolve.ir.graph import Dim, Quant, Value, product
 

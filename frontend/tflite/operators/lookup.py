@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, write_where
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.frontend.tflite.reading.strings import strings

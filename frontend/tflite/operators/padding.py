@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.arrangement import join, total
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
 from layoutsolve.frontend.tflite.operators.slicing import take

@@ -7,10 +7,11 @@ from math import frexp, ldexp
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, copy, lift_of, raised, write_where
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.ir.graph import Quant, Value

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, as_int64, as_steps, cast_to, ranked, store
 from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value, quotient

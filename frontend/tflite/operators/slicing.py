@@ -17,10 +17,11 @@ from layoutsolve.frontend.shapes import (
     span_size,
     strided_slice,
 )
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, copy
 from layoutsolve.ir.graph import Dim, Shape, Size, Value
 

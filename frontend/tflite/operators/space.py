@@ -7,9 +7,10 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.padding import pad_computed, paddings, write_pad
 from layoutsolve.frontend.tflite.operators.shared.common import (

@@ -10,9 +10,10 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.custom.options import flag, integer, number
 from layoutsolve.frontend.tflite.operators.shared.common import ranked, static
 from layoutsolve.frontend.tflite.operators.slicing import take

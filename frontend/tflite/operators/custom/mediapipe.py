@@ -10,9 +10,10 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import real_dtype
 from layoutsolve.frontend.tflite.operators.custom.options import integer, integers, number, structure
 from layoutsolve.frontend.tflite.operators.shared.common import (
     STATIC,

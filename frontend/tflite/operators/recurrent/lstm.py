@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
     CELL,
     FORGET,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.recurrent.weights import Matrix
 from layoutsolve.ir.graph import Array, Quant
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.frontend.shapes import Span
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.control import write_branches
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import FORGET, INPUT, ORDER, OUTPUT, RELU, TANH, Cell
 from layoutsolve.frontend.tflite.operators.recurrent.sequence import Walk, fused

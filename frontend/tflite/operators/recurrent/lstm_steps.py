@@ -10,8 +10,9 @@ from copy import copy
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
     CELL,
     FORGET,

@@ -9,8 +9,9 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.control import collect, write_loop
 from layoutsolve.frontend.tflite.operators.shared.common import static
 from layoutsolve.frontend.tflite.operators.slicing import take

@@ -9,11 +9,12 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import automatic, same_pads, window
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.dilated_convolution import EXPLICIT_PADS
 from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves, quant_of
 from layoutsolve.frontend.tflite.lowering.rounding import away, lift, lifted, steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.ir.graph import Dim, Quant, Shape, Size, Value
 
 BYTES = ("int8", "uint8")

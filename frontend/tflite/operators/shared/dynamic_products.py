@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import write_activated
 from layoutsolve.ir.graph import Array, Quant, Shape, Value
 

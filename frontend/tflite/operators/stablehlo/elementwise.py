@@ -10,9 +10,10 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import Span, axis_of
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers, own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.bitwise import shift_left
 from layoutsolve.frontend.tflite.operators.elementwise import check_divisor
