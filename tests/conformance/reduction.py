@@ -152,6 +152,9 @@ def windows(table: Table) -> None:
             )
             first = constant(max(start, low - 9) if dtype != "uint8" else abs(start), dtype)
             table.add(f"{dtype}-{name}-{at}", [source, first, *vectors], plain(dtype), {"reduce_function": name})
+            if at == 0 and name in ("ADD", "MAXIMUM"):
+                given = [source, fed(first.values, dtype), *vectors]
+                table.add(f"{dtype}-{name}-computed", given, plain(dtype), {"reduce_function": name})
     for name in ("ALL", "ANY"):
         inputs = [table.booleans(3, 8, 6), constant(name == "ALL", "bool"), *vectors]
         table.add(f"bool-{name}", inputs, plain("bool"), {"reduce_function": name})

@@ -27,7 +27,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import (
     write_extremum,
     write_stored,
 )
-from layoutsolve.ir.graph import Dim, Shape, Size, Value, product
+from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value, product
 
 _REDUCTIONS = {
     "MEAN": "ReduceMean",
@@ -208,18 +208,11 @@ def write_pool(
     along = [at for at, (_, window, stride, _, pad) in enumerate(axes) if (window, stride, pad) != (1, 1, (0, 0))]
     if not 0 < len(along) <= _SPATIAL or 0 in x.shape or not all(_pools(*axes[at]) for at in along):
         return False
-    first = call.content(start)
-    number = None if first is None or first.dtype == object else first.reshape(-1)[0]
-    dilated = any(axes[at][3] > 1 for at in along)
-    if op == "Max":
-        least = -np.inf if x.dtype == "float32" else np.iinfo(x.dtype).min if x.dtype in BYTES else None
-        if x.dtype != "float32" and number != least:
-            return False
-        neutral, name = number == least, "MaxPool"
-    elif op == "Add" and x.dtype == "float32" and number == 0 and not dilated:
-        neutral, name = True, "AveragePool"
-    else:
+    windows = [axes[at] for at in along]
+    pooling = _pooling(op, x.dtype, call.content(start), any(dilation > 1 for *_, dilation, _ in windows))
+    if pooling is None:
         return False
+    name, neutral = pooling
     rest = [at for at in range(len(axes)) if at not in along]
     perm = (*rest, *along)
     turned = list(perm) != sorted(perm)
@@ -227,14 +220,7 @@ def write_pool(
     outer, inner = value.shape[: len(rest)], value.shape[len(rest) :]
     lead = (1,) * (2 - len(rest)) + outer if len(rest) < 2 else (product(outer[:-1]), outer[-1])
     value = call.reshaped(value, (*lead, *inner), "images")
-    sizes = tuple(_count(call, *axes[at]) for at in along)
-    kernel = tuple(axes[at][1] for at in along)
-    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": tuple(axes[at][2] for at in along)}
-    attributes["pads"] = tuple(axes[at][4][side] for side in (0, 1) for at in along)
-    if dilated:
-        attributes["dilations"] = tuple(axes[at][3] for at in along)
-    if name == "AveragePool" and any(attributes["pads"]):
-        attributes["count_include_pad"] = 1
+    sizes = tuple(_count(call, *window) for window in windows)
     grouped = len(lead) != len(outer)
     final = "in_order" if turned else "windows" if grouped else "sums" if name == "AveragePool" else "pooled"
 
@@ -242,9 +228,10 @@ def write_pool(
         direct = neutral and slot.quant is None and label == final
         return slot if direct else call.temporary(label, x.dtype)
 
+    attributes = _pool_attributes(name, windows)
     value = call.write(name, [value], (*lead, *sizes), place("pooled"), **attributes)
     if name == "AveragePool":
-        count = call.constant(prod(kernel), "count", "float32")
+        count = call.constant(prod(attributes["kernel_shape"]), "count", "float32")
         value = call.write("Mul", [value, count], value.shape, place("sums"))
     if grouped:
         value = call.reshape(value, (*outer, *sizes), place("windows"))
@@ -255,6 +242,30 @@ def write_pool(
     elif slot.quant is not None:
         store(call, value, slot)
     return True
+
+
+def _pooling(op: str, dtype: str, start: Array | None, dilated: bool) -> tuple[str, bool] | None:
+    """The pooling that reduces numbers of a type, and whether ``start`` changes none of its results; None where no
+    pooling does.
+    """
+    number = None if start is None or start.dtype == object else start.reshape(-1)[0]
+    if op == "Max" and dtype in ("float32", *BYTES):
+        neutral = number == (-np.inf if dtype == "float32" else np.iinfo(dtype).min)
+        return ("MaxPool", neutral) if dtype == "float32" or neutral else None
+    summed = op == "Add" and dtype == "float32" and number == 0 and not dilated
+    return ("AveragePool", True) if summed else None
+
+
+def _pool_attributes(name: str, windows: Sequence[tuple[Dim, int, int, int, tuple[int, int]]]) -> dict[str, Any]:
+    """The attributes of a pooling, of the size, window, stride, dilation and padding along each of its axes."""
+    _, kernel, strides, dilations, pads = zip(*windows, strict=True)
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
+    attributes["pads"] = (*(before for before, _ in pads), *(after for _, after in pads))
+    if max(dilations) > 1:
+        attributes["dilations"] = dilations
+    if name == "AveragePool" and any(attributes["pads"]):
+        attributes["count_include_pad"] = 1
+    return attributes
 
 
 def _pools(size: Dim, window: int, stride: int, dilation: int, pad: tuple[int, int]) -> bool:

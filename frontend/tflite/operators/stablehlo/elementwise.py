@@ -428,33 +428,12 @@ def convolution(call: Call) -> None:
     unquantised(call)
     x, kernel = call.inputs()
     count = len(call.option("input_spatial_dimensions", ()))
-    places = {
-        side: (
-            *(call.option(f"{side}_{key}_dimension") for key in keys),
-            *call.option(f"{side}_spatial_dimensions", ()),
-        )
-        for side, keys in (
-            ("input", ("batch", "feature")),
-            ("kernel", ("output_feature", "input_feature")),
-            ("output", ("batch", "feature")),
-        )
-    }
-    if any(sorted(axes) != list(range(count + 2)) for axes in places.values()) or count < 1:
-        raise ModelError(f"{call.origin} has axes that are no permutation: {places}")
+    places = _convolved_axes(call, count)
     if len(x.shape) != count + 2 or len(kernel.shape) != count + 2 or x.dtype != kernel.dtype:
         raise ModelError(f"{call.origin} convolves {x} with {kernel}")
     if x.dtype not in ("float32", "float16"):
         raise GapError(f"it convolves {x.dtype}", "use float32")
-    strides, dilations, base = (
-        tuple(call.option(key, ())) or (1,) * count for key in ("window_strides", "rhs_dilation", "lhs_dilation")
-    )
-    if any(call.option("window_reversal", ())) or call.option("batch_group_count") not in (0, 1) or set(base) != {1}:
-        raise GapError("it dilates its input, reverses its window or groups its batch", PLAIN)
-    pads = tuple(call.option("padding", ())) or (0,) * 2 * count
-    if not len(strides) == len(dilations) == count or len(pads) != 2 * count:
-        raise ModelError(f"{call.origin} has strides, dilations or paddings that do not fit {count} axes")
-    if min(*strides, *dilations) < 1 or min(pads) < 0:
-        raise GapError("it has negative paddings", "cut the input before")
+    strides, dilations, pads = _geometry(call, count)
     data = call.transposed(x, places["input"], "input_nchw", pattern=True)
     weights = call.transposed(kernel, places["kernel"], "weights", pattern=True)
     sizes, window = static(call, data.shape, "shape"), static(call, weights.shape, "filter shape")
@@ -481,3 +460,37 @@ def convolution(call: Call) -> None:
     )
     back = tuple(places["output"].index(axis) for axis in range(count + 2))
     call.transpose(result, back, call.slot(), pattern=True)
+
+
+def _convolved_axes(call: Call, count: int) -> dict[str, tuple[int, ...]]:
+    """The axes of input, kernel and output in ONNX's order, of a convolution over so many spatial ones."""
+    features = {
+        "input": ("batch", "feature"),
+        "kernel": ("output_feature", "input_feature"),
+        "output": ("batch", "feature"),
+    }
+    places = {
+        side: (
+            *(call.option(f"{side}_{key}_dimension") for key in keys),
+            *call.option(f"{side}_spatial_dimensions", ()),
+        )
+        for side, keys in features.items()
+    }
+    if any(sorted(axes) != list(range(count + 2)) for axes in places.values()) or count < 1:
+        raise ModelError(f"{call.origin} has axes that are no permutation: {places}")
+    return places
+
+
+def _geometry(call: Call, count: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Strides and dilations of a convolution, and its paddings before and after each axis."""
+    strides, dilations, base = (
+        tuple(call.option(key, ())) or (1,) * count for key in ("window_strides", "rhs_dilation", "lhs_dilation")
+    )
+    if any(call.option("window_reversal", ())) or call.option("batch_group_count") not in (0, 1) or set(base) != {1}:
+        raise GapError("it dilates its input, reverses its window or groups its batch", PLAIN)
+    pads = tuple(call.option("padding", ())) or (0,) * 2 * count
+    if not len(strides) == len(dilations) == count or len(pads) != 2 * count:
+        raise ModelError(f"{call.origin} has strides, dilations or paddings that do not fit {count} axes")
+    if min(*strides, *dilations) < 1 or min(pads) < 0:
+        raise GapError("it has negative paddings", "cut the input before")
+    return strides, dilations, pads
