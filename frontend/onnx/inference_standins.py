@@ -6,7 +6,7 @@ Most are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/C
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from layoutsolve.frontend.onnx import einsum
 from layoutsolve.proto.messages import DOMAINS, AttributeProto, GraphProto, NodeProto, TensorProto, attribute, graphs_in
@@ -85,61 +85,23 @@ def _is_last(node: NodeProto, given: dict[str, AttributeProto]) -> bool:
 
 def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> Iterator[NodeProto]:
     op, inputs, output = node.op_type, list(node.input), node.output[0]
-    function = _AS.get(op)
     if op in _SAME:
         yield _node("Identity", [inputs[0]], _before(op, output))
         if op.startswith("Skip") and len(node.output) > 3 and node.output[3]:
             yield _node("Identity", [inputs[0]], node.output[3])
     elif op == "QLinearGlobalAveragePool" and last:
         yield from _first_and_last(inputs[0], output)
-    elif function is not None:
-        kind, numbers, kept = function
+    elif op in _AS:
+        kind, numbers, kept = _AS[op]
         sizes = [given[name] for name in kept if name in given]
         found = [inputs[number] for number in numbers if number < len(inputs)]
         made = _node(kind, found, _before(op, output), sizes)
         yield from _channels_first(made, len(given["kernel_shape"].ints)) if last else [made]
-    elif op in ("MatMulBnb4", "MatMulNBits"):
-        shape, weights = f"{output}/shape", f"{output}/weights"
-        yield _node("Constant", [], shape, [attribute("value_ints", [given["K"].i, given["N"].i])])
-        yield _node("ConstantOfShape", [shape], weights)
-        yield _node("MatMul", [inputs[0], weights], output)
-    elif op == "QLinearConcat":
-        yield _node("Concat", inputs[2::3], output, [given["axis"]])
-    elif op == "CDist":
-        yield _node("Einsum", inputs[:2], output, [attribute("equation", "mk,nk->mn")])
-    elif op == "MatMulInteger16":
-        sides = [f"{output}/{number}" for number in range(2)]
-        yield from (_node("Cast", [inputs[number]], side, [_INT32]) for number, side in enumerate(sides))
-        yield _node("MatMul", sides, output)
-    elif op == "MurmurHash3":
-        signed = "positive" in given and given["positive"].i == 0
-        yield _node("Cast", inputs[:1], output, [_INT32 if signed else attribute("to", TensorProto.UINT32)])
-    elif op in ("Attention", "QAttention") and "qkv_hidden_sizes" not in given:
-        parts = [f"{output}/{name}" for name in ("queries", "keys", "values")]
-        axis = [attribute("axis", 0), attribute("num_outputs", 3)]
-        yield NodeProto(op_type="Split", input=inputs[2:3], output=parts, attribute=axis)
-        yield _node("CastLike", [inputs[0], inputs[2]], f"{output}/lines")
-        yield _node("Einsum", [f"{output}/lines", parts[2]], output, [attribute("equation", "bsi,j->bsj")])
-    elif op == "MultiHeadAttention" and inputs[2]:
-        yield _node("Einsum", [inputs[0], inputs[2]], output, [attribute("equation", "bsi,btj->bsj")])
-    elif op == "EmbedLayerNormalization":
-        yield _node("Gather", [inputs[2], inputs[0]], output)
-        if len(node.output) > 1 and node.output[1]:
-            yield _node("Einsum", [inputs[0]], node.output[1], [attribute("equation", "bs->b")])
-        if len(node.output) > 2 and node.output[2]:
-            yield _node("Identity", [output], node.output[2])
-    elif op in ("FusedMatMul", "TransposeMatMul"):
-        yield _node("Einsum", inputs[:2], output, [attribute("equation", _equation(given))])
-    elif op in ("FusedGemm", "QGemm"):
-        sizes = [given[name] for name in ("transA", "transB") if name in given]
-        yield _node("Gemm", [inputs[0], inputs[3 if op == "QGemm" else 1]], _before(op, output), sizes)
-        if op == "QGemm":
-            yield _node("CastLike", [_before(op, output), inputs[8 if len(inputs) > 8 and inputs[8] else 1]], output)
+    elif op in _FORMS:
+        yield from _FORMS[op](node, given)
     if op in _TYPED:
         yield _node("CastLike", [_before(op, output), inputs[_TYPED[op]]], output)
 
-
-_INT32 = attribute("to", TensorProto.INT32)
 
 _AS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "DynamicQuantizeMatMul": ("MatMul", (0, 1), ()),
@@ -158,6 +120,102 @@ _AS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "QLinearWhere": ("Where", (0, 1, 4), ()),
 }
 """Operators as others of ONNX on some of their inputs, with some of their attributes."""
+
+
+_INT32 = attribute("to", TensorProto.INT32)
+
+
+def _packed_product(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    """A product with weights of K x N elements, packed in blocks."""
+    output = node.output[0]
+    shape, weights = f"{output}/shape", f"{output}/weights"
+    yield _node("Constant", [], shape, [attribute("value_ints", [given["K"].i, given["N"].i])])
+    yield _node("ConstantOfShape", [shape], weights)
+    yield _node("MatMul", [node.input[0], weights], output)
+
+
+def _concatenated(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    yield _node("Concat", node.input[2::3], node.output[0], [given["axis"]])
+
+
+def _distances(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    yield _node("Einsum", node.input[:2], node.output[0], [attribute("equation", "mk,nk->mn")])
+
+
+def _product_of_int16(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    sides = [f"{node.output[0]}/{number}" for number in range(2)]
+    yield from (_node("Cast", [node.input[number]], side, [_INT32]) for number, side in enumerate(sides))
+    yield _node("MatMul", sides, node.output[0])
+
+
+def _hash(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    signed = "positive" in given and given["positive"].i == 0
+    yield _node("Cast", node.input[:1], node.output[0], [_INT32 if signed else attribute("to", TensorProto.UINT32)])
+
+
+def _attention(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    """Attention whose bias has queries, keys and values of one size."""
+    if "qkv_hidden_sizes" in given:
+        return
+    inputs, output = node.input, node.output[0]
+    parts = [f"{output}/{name}" for name in ("queries", "keys", "values")]
+    axis = [attribute("axis", 0), attribute("num_outputs", 3)]
+    yield NodeProto(op_type="Split", input=inputs[2:3], output=parts, attribute=axis)
+    yield _node("CastLike", [inputs[0], inputs[2]], f"{output}/lines")
+    yield _node("Einsum", [f"{output}/lines", parts[2]], output, [attribute("equation", "bsi,j->bsj")])
+
+
+def _multi_head_attention(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    if node.input[2]:
+        equation = attribute("equation", "bsi,btj->bsj")
+        yield _node("Einsum", [node.input[0], node.input[2]], node.output[0], [equation])
+
+
+def _embedded(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    inputs, outputs = node.input, node.output
+    yield _node("Gather", [inputs[2], inputs[0]], outputs[0])
+    if len(outputs) > 1 and outputs[1]:
+        yield _node("Einsum", [inputs[0]], outputs[1], [attribute("equation", "bs->b")])
+    if len(outputs) > 2 and outputs[2]:
+        yield _node("Identity", [outputs[0]], outputs[2])
+
+
+def _fused_product(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    yield _node("Einsum", node.input[:2], node.output[0], [attribute("equation", _equation(given))])
+
+
+def _gemm(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    yield _node("Gemm", node.input[:2], node.output[0], _transposed(given))
+
+
+def _quantized_gemm(node: NodeProto, given: dict[str, AttributeProto]) -> Iterator[NodeProto]:
+    """A Gemm, of the type of the zero point of its result, or of its first operand."""
+    inputs, output = node.input, node.output[0]
+    yield _node("Gemm", [inputs[0], inputs[3]], _before("QGemm", output), _transposed(given))
+    yield _node("CastLike", [_before("QGemm", output), inputs[8 if len(inputs) > 8 and inputs[8] else 1]], output)
+
+
+def _transposed(given: dict[str, AttributeProto]) -> list[AttributeProto]:
+    return [given[name] for name in ("transA", "transB") if name in given]
+
+
+_FORMS: dict[str, Callable[[NodeProto, dict[str, AttributeProto]], Iterator[NodeProto]]] = {
+    "Attention": _attention,
+    "CDist": _distances,
+    "EmbedLayerNormalization": _embedded,
+    "FusedGemm": _gemm,
+    "FusedMatMul": _fused_product,
+    "MatMulBnb4": _packed_product,
+    "MatMulInteger16": _product_of_int16,
+    "MatMulNBits": _packed_product,
+    "MultiHeadAttention": _multi_head_attention,
+    "MurmurHash3": _hash,
+    "QAttention": _attention,
+    "QGemm": _quantized_gemm,
+    "QLinearConcat": _concatenated,
+    "TransposeMatMul": _fused_product,
+}
+"""Operators as several of ONNX, or by their attributes."""
 
 
 def _equation(given: dict[str, AttributeProto]) -> str:

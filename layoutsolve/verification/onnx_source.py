@@ -80,7 +80,7 @@ def _verified(
     first = OnnxRuntime(source, level=level)
     with of_result():
         second = OnnxRuntime(model, level=level)
-    moved, back = input_permutations or {}, output_permutations or {}
+    moved = input_permutations or {}
     names = [name for name, _, _ in first.inputs]
     ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in first.inputs)
     runs = []
@@ -95,8 +95,20 @@ def _verified(
         used.append(sample)
         if samples is None and time.monotonic() - began > SECONDS:
             break
+    found = _compared(second.outputs, runs, output_permutations or {})
+    kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
+    known = [*islice(tries(first.inputs), max(numbers) + 1)]
+    turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
+    sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
+    return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+
+
+def _compared(
+    names: Sequence[str], runs: Sequence[tuple[list[Array], list[Array]]], back: Mapping[str, Sequence[int]]
+) -> list[OutputComparison]:
+    """Each output of the source and of the result, over all runs."""
     found = []
-    for position, name in enumerate(second.outputs):
+    for position, name in enumerate(names):
         order = back.get(name)
         pairs = [
             (truth[position], stored(results[position], None if order is None else np.argsort(order).tolist()))
@@ -110,11 +122,7 @@ def _verified(
                 )
         tolerance = HALF if port.dtype == "float16" else FLOAT_TOLERANCE
         found.append(OutputComparison(name, kind(port), distance(port, pairs), None, tolerance, SOURCE))
-    kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
-    known = [*islice(tries(first.inputs), max(numbers) + 1)]
-    turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
-    sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
-    return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+    return found
 
 
 def _layers(

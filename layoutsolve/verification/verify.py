@@ -184,15 +184,24 @@ def _verified(
         raise RefusedError(inspector.unknown)
     if not found.passed and inspection.departure is None and inspector.complete:
         assert not isinstance(model, bytes)
-        with of_result():
-            plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
-        unoptimised = replace(bench, runtime=plain).again(main, judged, found)
-        pairs = [*zip(found.outputs, unoptimised, strict=True)]
-        outputs = tuple(replace(each, accumulated=other.distance) for each, other in pairs)
-        optimised = any(not each.passed and other.agrees for each, other in zip(outputs, unoptimised, strict=True))
-        found = replace(found, outputs=outputs)
+        found, optimised = _unoptimised(bench, main, judged, model, found)
         inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
     return replace(found, inspection=inspection)
+
+
+def _unoptimised(
+    bench: _Bench, main: bytes, judged: bytes, model: onnx.ModelProto | Path, found: Verification
+) -> tuple[Verification, bool]:
+    """A comparison with the distances that the model has without graph optimizations, and whether an output agrees
+    without them that does not with them.
+    """
+    with of_result():
+        plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
+    unoptimised = replace(bench, runtime=plain).again(main, judged, found)
+    pairs = [*zip(found.outputs, unoptimised, strict=True)]
+    outputs = tuple(replace(each, accumulated=other.distance) for each, other in pairs)
+    optimised = any(not each.passed and other.agrees for each, other in zip(outputs, unoptimised, strict=True))
+    return replace(found, outputs=outputs), optimised
 
 
 def _keeps(model: Model) -> bool:

@@ -320,30 +320,40 @@ def resize(call: Call) -> bool:
         whole = np.array([[0], [1]], part.dtype).repeat(len(shape), 1)
         whole[:, places] = part.reshape(2, -1)
         names[1] = call.draft.constant(whole.reshape(-1), f"{call.outputs[0]}/roi").name
-    if to:
-        sizes = call.dims(3)
-        if sizes is None or len(sizes) != len(places):
-            return False
-        told = dict(zip(places, sizes, strict=True))
-        made: list[Dim | None] = [told.get(axis, dim) for axis, dim in enumerate(shape)]
-        names[3] = call.draft.sizes([dim for dim in made if dim is not None], call.outputs[0])
-    else:
-        scales = call.constant(2)
-        if scales is None or scales.size != len(places):
-            return False
-        every = np.ones(len(shape), np.float32)
-        every[places] = scales.reshape(-1)
-        parts = {} if part is None else dict(zip(places, zip(*part.reshape(2, -1).tolist(), strict=True), strict=True))
-        made = [
-            product((dim, int(scale))) if float(scale).is_integer() and parts.get(axis, UNITY) == UNITY else None
-            for axis, (dim, scale) in enumerate(zip(shape, every.tolist(), strict=True))
-        ]
-        names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
+    made = _to_sizes(call, places, names) if to else _by_factors(call, places, part, names)
+    if made is None:
+        return False
     while not names[-1]:
         names.pop()
     call.draft.declare(call.outputs[0], made)
     call.emit("Resize", names, call.outputs, attributes, storage)
     return True
+
+
+def _to_sizes(call: Call, places: Sequence[int], names: list[str]) -> list[Dim | None] | None:
+    """The sizes that a Resize gives, of which its input names those of some axes: it gets them of all."""
+    sizes = call.dims(3)
+    if sizes is None or len(sizes) != len(places):
+        return None
+    told = dict(zip(places, sizes, strict=True))
+    made = [told.get(axis, dim) for axis, dim in enumerate(call.value(0).shape)]
+    names[3] = call.draft.sizes(made, call.outputs[0])
+    return [*made]
+
+
+def _by_factors(call: Call, places: Sequence[int], part: Array | None, names: list[str]) -> list[Dim | None] | None:
+    """The same of factors, and of ``part`` of the input; None for sizes that are rounded."""
+    scales, shape = call.constant(2), call.value(0).shape
+    if scales is None or scales.size != len(places):
+        return None
+    every = np.ones(len(shape), np.float32)
+    every[places] = scales.reshape(-1)
+    parts = {} if part is None else dict(zip(places, zip(*part.reshape(2, -1).tolist(), strict=True), strict=True))
+    names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
+    return [
+        product((dim, int(scale))) if float(scale).is_integer() and parts.get(axis, UNITY) == UNITY else None
+        for axis, (dim, scale) in enumerate(zip(shape, every.tolist(), strict=True))
+    ]
 
 
 def _is_empty(call: Call, number: int) -> bool:
