@@ -441,8 +441,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the verdicts")
     options = parser.parse_args()
     if not options.reached.exists():
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "experiments.fuzz.reached", "--reached"]
-        subprocess.run([*command, str(options.reached), *options.tests], cwd=instrumented.ROOT, check=False)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "experiments.fuzz.reached"]
+        command += [f"--reached={options.reached.absolute()}", *options.tests]
+        subprocess.run(command, cwd=instrumented.ROOT, check=False)
     for name in PRELOADED:
         importlib.import_module(name)
     tests = Reaching(read(options.reached))

@@ -1,6 +1,6 @@
 """Which blocks of the package each test executes, and the processor time that it takes: a plugin of pytest.
 
-    python -m pytest -n 2 -p experiments.fuzz.reached --reached FOLDER
+    python -m pytest -n 2 -p experiments.fuzz.reached --reached=FOLDER
 
 ``experiments.fuzz.code_mutants`` takes the tests of a mutant from there.
 """
@@ -89,6 +89,10 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.getoption("--reached") or os.environ.get(FOLDER)
     if folder is None:
         return
+    if (
+        config.rootpath != instrumented.ROOT
+    ):  # a folder that is no part of an option moves it, and names of tests with it
+        raise pytest.UsageError("write --reached=FOLDER, with the sign of equality")
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if FOLDER not in os.environ:
