@@ -8,7 +8,7 @@ help:  ## List the commands
 install:  ## Create .venv and install for development
 	python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'
 
-check: lint types imports test  ## Everything that has to be green; with ROOM=emit the tests of that room alone
+check: lint types imports test  ## Everything that has to be green; with ROOM=emit the quick tests of that room alone
 
 lint:  ## Style and format
 	$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
@@ -23,8 +23,10 @@ types: tree  ## Strict type checking
 imports: tree  ## The direction of imports between rooms
 	cd build/tree && $(abspath $(dir $(PYTHON)))/lint-imports ../../pyproject.toml
 
-test:  ## All tests, or with ROOM=emit those of one room
-	$(PYTHON) -m pytest -n auto $(ROOM:%=tests/%)
+MEMBERS ?= 3
+
+test:  ## All tests, or with ROOM=emit those of one room, three of each family (MEMBERS=9999 for all)
+	$(PYTHON) -m pytest -n auto $(ROOM:%=--members $(MEMBERS) tests/%)
 
 RUNTIMES = tests/conformance tests/emit tests/verification tests/measurement
 

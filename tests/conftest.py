@@ -1,5 +1,5 @@
-"""Where corpus tests find their models: ``--corpus FOLDER`` or the variable LAYOUTSOLVE_CORPUS. And interrupts that
-arrive.
+"""Where corpus tests find their models: ``--corpus FOLDER`` or the variable LAYOUTSOLVE_CORPUS. How many members of a
+family are run: ``--members N``. And interrupts that arrive.
 """
 
 from __future__ import annotations
@@ -18,6 +18,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--corpus", type=Path, help="a folder of .tflite files to test with (default: $LAYOUTSOLVE_CORPUS)"
     )
+    parser.addoption("--members", type=int, help="run so many members of each family of tests, spread over it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out all but some members of each test function, where they are to be quick."""
+    most = config.getoption("--members")
+    if most is None:
+        return
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item for family in families.values() for item in spread(family, most)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """So many members of a family at equal distances, the first among them."""
+    count = min(most, len(family))
+    return [family[number * len(family) // count] for number in range(count)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

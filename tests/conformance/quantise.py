@@ -35,6 +35,7 @@ def casts(table: Table) -> None:
         table.add(f"bool-to-{dtype}", [table.booleans(3, 5)], plain(dtype), _types("bool", dtype))
     half = Operand(table.real(3, 5).values.astype(np.float16), "float16")
     table.add("float16-to-float32", [half], plain("float32"), _types("float16", "float32"))
+    table.add("int8-to-quantised", [table.integers(2, 9, dtype="int8")], result("int8"), _types("int8", "int8"))
     quantised = table.quantised("int8", 2, 30)
     table.add("quantised-to-float32", [quantised], plain("float32"), _types("int8", "float32"))
 

@@ -109,6 +109,25 @@ def test_bodies_read_what_is_around_them() -> None:
     assert [node.op_type for node in tail.graph.node] == ["If", "Tanh"]
 
 
+def test_sparse_initializers_are_kept() -> None:
+    """Those that a part reads, and no others."""
+    values = [onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [1], [2.0]) for name in ("near", "far")]
+    places = onnx.helper.make_tensor("", onnx.TensorProto.INT64, [1], [1])
+    sparse = [onnx.helper.make_sparse_tensor(each, places, [2]) for each in values]
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
+    nodes = [
+        onnx.helper.make_node("Add", ["x", "near"], ["a"]),
+        onnx.helper.make_node("Mul", ["a", "far"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "sparse", [x], [y], sparse_initializer=sparse)
+    opset = onnx.helper.make_opsetid("", 18)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9)
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2]))
+    for ends, name in (({"end": ["a"]}, "near"), ({"start": ["a"]}, "far")):
+        part = onnx.load_from_string(layoutsolve.cut(model, **ends))
+        assert [each.values.name for each in part.graph.sparse_initializer] == [name]
+
+
 def chain() -> bytes:
     """Three operators in a row, whose middle nobody converts."""
     builder = Builder()

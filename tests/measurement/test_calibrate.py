@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from layoutsolve.cli import command_line
 from layoutsolve.errors import FAILED, MeasureError
 from layoutsolve.measurement import calibrate, forms
-from layoutsolve.measurement.alternatives import Result, Verdict, sections, steady
+from layoutsolve.measurement.alternatives import Result, Verdict, groups, sections, steady
 from layoutsolve.measurement.kernels import results
 from layoutsolve.measurement.transpose_cost import Move
 from layoutsolve.solver.targets.target import Cost
@@ -32,6 +33,16 @@ calibrate.MOST_SPREAD = {most}
 sys.exit(main(["calibrate", "-o", {path!r}, *{more!r}]))
 """
 """A calibration that takes seconds, since it measures one operator's ways."""
+
+
+def test_alternatives_of_an_operator_are_models_that_compute_as_much() -> None:
+    """All that is measured, by the types and shapes that ONNX infers."""
+    for group in groups():
+        sizes = set()
+        for variant in group.variants:
+            inferred = onnx.shape_inference.infer_shapes(variant.made, strict_mode=True, data_prop=True)
+            sizes.add(prod(dim.dim_value for dim in inferred.graph.output[0].type.tensor_type.shape.dim))
+        assert len(sizes) == 1 and min(sizes) > 0, group
 
 
 def result(operator: str, kind: str, ratio: float, loss: float, **facts: object) -> Result:

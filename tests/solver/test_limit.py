@@ -231,9 +231,11 @@ def test_interrupt_inside_the_search() -> None:
     thread = Thread(target=interrupt, daemon=True)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        while True:
-            assign(graph, limit=unlimited())
-    ended.set()
+        try:
+            while True:
+                assign(graph, limit=unlimited())
+        finally:
+            ended.set()  # before pytest looks at the traceback: on a busy machine that takes until the next interrupt
     thread.join()
 
 

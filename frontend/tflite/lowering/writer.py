@@ -167,10 +167,7 @@ class Writer:
 
     def complex_slot(self) -> Slot:
         """The slot of an output of complex numbers (see :meth:`complex_input`)."""
-        tensor = self.tensor()
-        if tensor.dtype != "complex64":
-            raise ModelError(f"{self.origin} gives complex numbers, but its output is declared as {tensor.dtype}")
-        return Slot(self._name(), "float32", None, tensor)
+        return Slot(self._name(), "float32", None, self.tensor())
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """Destination of an intermediate value, named after the first output."""
