@@ -87,7 +87,8 @@ def first_name(tensor: str) -> str:
 
 def sizes(*counts: int) -> str:
     """Some sizes in bytes, from one to the next, in one decimal unit: ``14.2 -> 14.1 MB``."""
-    unit, name = next(each for each in ((10**9, "GB"), (10**6, "MB"), (1000, "kB"), (1, "B")) if max(counts) >= each[0])
+    units = (10**9, "GB"), (10**6, "MB"), (1000, "kB"), (1, "B")
+    unit, name = next((each for each in units if max(counts) >= each[0]), units[-1])
     return f"{' -> '.join(f'{count / unit:.1f}' if unit > 1 else str(count) for count in counts)} {name}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal
+from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal, sizes
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
@@ -34,15 +34,6 @@ class File:
     name: str
     bytes: int
     digest: str
-
-
-def sized(count: float) -> str:
-    """A number of bytes, to three digits."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}" if unit != "bytes" else f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
 
 
 def asked(options: Mapping[str, object]) -> str:
@@ -98,9 +89,9 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
         ("Transposes", report["transposes"], f"from {source.transposes}, {proof}"),
         ("layout penalty", report["hidden_transposes"], ""),
         ("Reshapes", report["reshapes"], f"from {source.reshapes}"),
-        ("moved by Transposes", sized(report["bytes_moved"]), ""),
+        ("moved by Transposes", sizes(report["bytes_moved"]), ""),
         (f"operators, opset {report['opset']}", report["operators"], before.strip()),
-        ("size", sized(sum(each.bytes for each in files[1:])), f"from {sized(files[0].bytes)}"),
+        ("size", sizes(sum(each.bytes for each in files[1:])), f"from {sizes(files[0].bytes)}"),
         ("time", measured(f"{seconds:.2f} s"), ""),
     ]
     return figures(rows)
@@ -137,7 +128,7 @@ def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Mar
             bars.append(element("span", each, class_="refused", title=each))
             continue
         price = each.price
-        value = f"{price.transposes} + {price.hidden} · {sized(price.bytes)}"
+        value = f"{price.transposes} + {price.hidden} · {sizes(price.bytes)}"
         bars += [_track(most, t=price.transposes, h=price.hidden), element("span", value, class_="value")]
     keys = element(
         "div", _key("transpose", "Transposes"), _key("slow", "layout penalty"), "and bytes moved", class_="keys"
@@ -233,7 +224,7 @@ def made(
     rows.append(("options", asked(options)))
     for each in files:
         rows.append(
-            (each.what, joined((f"{each.name}, {sized(each.bytes)}", element("br"), element("code", each.digest))))
+            (each.what, joined((f"{each.name}, {sizes(each.bytes)}", element("br"), element("code", each.digest))))
         )
     rows.append(("time", measured(", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items()))))
     told = [part for name, value in rows for part in (element("dt", name), element("dd", value))]

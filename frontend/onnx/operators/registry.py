@@ -17,6 +17,8 @@ def lowering(*operators: str) -> Callable[[Lowered], Lowered]:
 
     def register(function: Lowered) -> Lowered:
         for name in operators:
+            if name in LOWERINGS:
+                raise ValueError(f"operator {name} has a lowering already")
             LOWERINGS[name] = function
         return function
 

@@ -15,6 +15,8 @@ def exactly(*operators: str) -> Callable[[Callable[[Call], None]], Callable[[Cal
     """Register a function as the exact lowering of operators with quantized inputs or outputs."""
 
     def register(function: Callable[[Call], None]) -> Callable[[Call], None]:
+        if known := sorted(EXACT.keys() & {*operators}):
+            raise ValueError(f"operator {known[0]} has an exact lowering already")
         EXACT.update(dict.fromkeys(operators, function))
         return function
 

@@ -105,6 +105,8 @@ def lowers(
     declared = Declaration(signatures, quantised, positions)
 
     def register(function: Lowered) -> Lowered:
+        if known := sorted(_REGISTRY.keys() & {*operators}):
+            raise ValueError(f"operator {known[0]} has a lowering already")
         _REGISTRY.update(dict.fromkeys(operators, function))
         _DECLARED.update(dict.fromkeys(operators, declared))
         return function

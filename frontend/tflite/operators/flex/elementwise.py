@@ -94,6 +94,9 @@ BUILTIN: Mapping[str, str] = {
 }
 """TensorFlow's operators that are a built-in one, with its options under the same names."""
 
+_WIDER = ("Relu", "Square", "Transpose")
+"""Those of them that compute on more types (:func:`wider`)."""
+
 _CONSTANT_OPTIONS: Mapping[str, Mapping[str, Any]] = {"Softmax": {"beta": 1.0}, "LeakyRelu": {"alpha": 0.2}}
 
 IDENTITIES = ("Identity", "PreventGradient", "Snapshot", "StopGradient")
@@ -140,7 +143,7 @@ def identity(call: Call) -> None:
     call.write("Identity", [call.input(0)], call.input(0).shape, call.slot(), storage=True)
 
 
-@lowers(*(f"CUSTOM:Flex{name}" for name in BUILTIN))
+@lowers(*(f"CUSTOM:Flex{name}" for name in BUILTIN if name not in _WIDER))
 def builtin(call: Call) -> None:
     """A Flex operator that is a built-in one."""
     name = call.operator.name.removeprefix("CUSTOM:Flex")
