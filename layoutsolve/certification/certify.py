@@ -37,17 +37,23 @@ def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str]
         return _certificate(content, asked, asked.content(target or ""))
 
 
-def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:
-    found = conversion.assignment
+def _check_proving(conversion: Conversion) -> None:
+    """Raise :class:`CertificateError` for a conversion of which nothing is proven."""
     if conversion.kept:
         raise CertificateError(
             f"the source is returned unchanged: {conversion.kept}, so there are no rows to certify; without --certify"
             " it is written"
         )
-    if found.strategy not in PROVING:
+    strategy = conversion.assignment.strategy
+    if strategy not in PROVING:
         raise CertificateError(
-            f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
+            f"strategy '{strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
         )
+
+
+def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:
+    _check_proving(conversion)
+    found = conversion.assignment
     solved = found.marked or found
     chosen = [solved.row(number) for number in range(len(solved.rows))]
     try:
