@@ -25,7 +25,7 @@ imports: tree  ## The direction of imports between rooms
 
 MEMBERS ?= 3
 
-test:  ## All tests, or with ROOM=emit those of one room, three of each family (MEMBERS=9999 for all)
+test:  ## All tests, or with ROOM=emit those of one room, three of each family
 	$(PYTHON) -m pytest -n auto $(ROOM:%=--members $(MEMBERS) tests/%)
 
 RUNTIMES = tests/conformance tests/emit tests/verification tests/measurement

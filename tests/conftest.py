@@ -22,12 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but some members of each test function, where they are to be quick."""
+    """Leave out all but some members of each test function, and what is slow by itself: a quick check."""
     most = config.getoption("--members")
     if most is None:
         return
     families: dict[str, list[pytest.Item]] = {}
-    for item in items:
+    for item in (item for item in items if item.get_closest_marker("slow") is None):
         families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {item for family in families.values() for item in spread(family, most)}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])

@@ -171,6 +171,7 @@ def test_sizes_that_are_none(size: int) -> None:
         layoutsolve.convert(unpacked(2), max_size=size)
 
 
+@pytest.mark.slow
 def test_more_is_allowed_on_request() -> None:
     """Of a file of a thousand bytes."""
     with pytest.raises(BudgetError, match="--max-size"):

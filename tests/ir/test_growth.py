@@ -91,6 +91,7 @@ def bounded(models: Mapping[str, bytes], folder: Path, beside: Mapping[str, int]
     return {name: facts["error"] for name, facts in zip(names, found, strict=True) if facts["error"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_operators(place: str, tmp_path: Path) -> None:
     """None of them is refused: what is not computed while converting is left to the runtime. A tenth of them is tried

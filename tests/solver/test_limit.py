@@ -120,6 +120,7 @@ def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> N
             assert found <= ranked(other.price, tiers), (work, strategy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-latency", "min-nodes"])
 def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
     """It is paused meanwhile: what is of no more use has to be free as soon as nothing refers to it."""
@@ -306,6 +307,7 @@ def test_more_rows_than_are_of_use_are_not_stated(seed: int, enough: int, monkey
         computes_the_same(graph, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [4096, 65536])
 def test_rows_of_long_transforms_are_bounded(length: int) -> None:
     """A transform in stages cuts a dimension into ever more factors, which may come in any order: its layouts are far

@@ -61,6 +61,7 @@ class BruteForce:
         return self.tried >= share * (self.tried + self.skipped) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 160), ("min-latency", 40)])
 def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
     """In numbers of Transposes and, as the table of a target prices moves by where they start and end, in time."""

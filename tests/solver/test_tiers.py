@@ -57,6 +57,7 @@ def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pyt
     assert counts["optimal"] > counts["feasible"] > 0
 
 
+@pytest.mark.slow
 def test_the_first_tier_is_proven_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where operators cannot be eliminated, a search that work ends proves more
     and more of them, the first one first.
