@@ -23,9 +23,9 @@ types: tree  ## Strict type checking
 imports: tree  ## The direction of imports between rooms
 	cd build/tree && $(abspath $(dir $(PYTHON)))/lint-imports ../../pyproject.toml
 
-MEMBERS ?= 3
+MEMBERS ?= 2
 
-test:  ## All tests, or with ROOM=emit those of one room, three of each family
+test:  ## All tests, or with ROOM=emit those of one room, two of each family
 	$(PYTHON) -m pytest -n auto $(ROOM:%=--members $(MEMBERS) tests/%)
 
 RUNTIMES = tests/conformance tests/emit tests/verification tests/measurement
