@@ -117,12 +117,19 @@ def lowered(
         from layoutsolve.frontend.onnx import lower as onnx
 
         graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
-        graph = layer_norm.recognise(hard_activations.recognise(graph), budget)
+        graph = hard_activations.recognise(graph)
+        if not reading.storage.decomposed:
+            graph = layer_norm.recognise(graph, budget)
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
-    graph = pad_absorption.absorbed(dilations.recognise(graph))
-    graph = hard_activations.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
-    graph = affine.folded(recurrent.recognise(graph, budget))
+    decomposed = reading.storage.decomposed
+    if not (decomposed and any(value.quant is not None for value in graph.values.values())):
+        graph = dilations.recognise(graph)  # whose int8 kernels may round otherwise
+    graph = block_moves.recognise(upsampling.recognise(graph))
+    if not decomposed:
+        graph = pad_absorption.absorbed(graph)
+        graph = recurrent.recognise(hard_activations.recognise(layer_norm.recognise(graph, budget)), budget)
+    graph = affine.folded(graph)
     if reading.quant == "float":
         graph = float_activations.computed(graph, budget)
     elif reading.weights == "symmetric":

@@ -60,7 +60,7 @@ def lower(model: Model, name: str, reading: Reading, check: Check | None = None,
     Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
     model does not have.
     """
-    chosen = _signature(model, reading.signature)
+    chosen = signature_of(model, reading.signature)
     budget = budget or Budget(model.size, reading.max_size)
     try:
         begin = partial(Draft, dilated(model), partial(_write, check=check), reading, budget=budget)
@@ -97,7 +97,7 @@ def _lowered(
     return _graph(lowering, name, names, outputs)
 
 
-def _signature(model: Model, key: str) -> Signature | None:
+def signature_of(model: Model, key: str) -> Signature | None:
     """The signature that is asked for, or the first one of the main subgraph."""
     named = [signature for signature in model.signatures if signature.key == key]
     if key and not named:

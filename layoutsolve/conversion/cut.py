@@ -14,9 +14,8 @@ from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Model, parse
 from layoutsolve.frontend.onnx.listing import inferred
 from layoutsolve.frontend.onnx.reading import Source as OnnxSource
-from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.draft import tensor_names
 from layoutsolve.io.source import Content, Cut, Source, load
-from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from layoutsolve.proto.scopes import captures
@@ -173,7 +172,7 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     require("ai_edge_litert")
     data, main = bytes(content.data), parsed.subgraphs[0]
     numbers: dict[str, int] = {}
-    shown = Lowering(Draft(parsed, lambda lowering: None, budget=Budget())).tensor_names  # as messages call them
+    shown = tensor_names(parsed)  # as messages call them
     for called in ([tensor.name for tensor in main.tensors], shown):
         for number, name in enumerate(called):
             if main.tensors[number].data is None:

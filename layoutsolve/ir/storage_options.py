@@ -27,7 +27,8 @@ class Storage:
     Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together, and a block where
     they are of floats; 0 leaves all alone.
     With ``views`` bytes are real numbers before a Transpose, Reshape or MaxPool, not behind it, where kernels read what
-    it gives.
+    it gives. What a source has ``decomposed`` into several operators may stay so: then patterns are not replaced by
+    operators that ONNX has, and TensorFlow Lite has not.
     """
 
     unsigned: bool = False
@@ -39,6 +40,7 @@ class Storage:
     cuts: int = 0
     groups: int = 0
     views: bool = False
+    decomposed: bool = False
 
 
 FLAGS, COUNTS = (

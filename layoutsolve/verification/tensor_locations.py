@@ -9,11 +9,10 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit import Stored
-from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.draft import tensor_names
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import PACKED, Array, Quant, Size, Value
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.runtimes import Port
@@ -132,7 +131,7 @@ def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]
     values, stored = inside
     model = parse(source)
     subgraph = model.subgraphs[0]
-    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names
+    names = tensor_names(model)
     read = {*subgraph.outputs, *(index for operator in subgraph.operators for index in operator.inputs)}
     made = (index for operator in subgraph.operators for index in operator.outputs if index in read)
     given = (*subgraph.inputs, *made)

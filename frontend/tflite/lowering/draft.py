@@ -279,6 +279,11 @@ class Lowering:
         return state
 
 
+def tensor_names(model: Model, position: int = 0) -> list[str]:
+    """What the tensors of a subgraph are called in the reference graph, and in messages."""
+    return Lowering(Draft(model, lambda lowering: None, budget=Budget()), position).tensor_names
+
+
 def _fresh(symbols: Names, name: str) -> str:
     """A new symbol. A product of symbols is written with stars, so none has one of its own."""
     return symbols.unique(short(name.replace("*", "_")))

@@ -72,7 +72,8 @@ class Operator:
     """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case.
 
     ``intermediates`` are tensors that hold nothing: they state how what lies inside of the operator is quantised.
-    ``unread`` says what of its options cannot be read, if anything.
+    ``unread`` says what of its options cannot be read, if anything. ``version`` is the one that the file states, 0 for
+    an operator of no file.
     """
 
     index: int
@@ -83,6 +84,7 @@ class Operator:
     custom_options: bytes = b""
     intermediates: tuple[int, ...] = ()
     unread: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +129,14 @@ class Model:
     files: Mapping[str, bytes]
     description: str
     size: int
+
+
+def port_names(model: Model, inputs: bool, position: int = 0) -> list[str]:
+    """What the inputs (or outputs) of a subgraph are called: as its signature does, else as tensors are."""
+    subgraph = model.subgraphs[position]
+    signature = next((each for each in model.signatures if each.subgraph == position), None)
+    given = {} if signature is None else signature.inputs if inputs else signature.outputs
+    public = {index: name for name, index in given.items()}
+    return [
+        public.get(index, subgraph.tensors[index].name) for index in (subgraph.inputs if inputs else subgraph.outputs)
+    ]

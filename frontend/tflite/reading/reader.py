@@ -36,9 +36,6 @@ from layoutsolve.ir.graph import Array
 IDENTIFIER = b"TFL3"
 """What is at byte 4 of every model."""
 
-KEPT = ("min_runtime_version", "TFLITE_METADATA")
-"""The entries of metadata that say something of the model."""
-
 _SPARSE_INDICES: Mapping[int, type[np.generic]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 """The types of the indices of sparse dimensions by the classes of their vectors."""
 
@@ -78,7 +75,8 @@ class _Reader(Reader):
     def model(self) -> Model:
         root = self.root
         self.buffers = [self.buffer(found) for found in self.records(root, schema.MODEL_BUFFERS)]
-        self.codes = [self.operator_name(code) for code in self.records(root, schema.MODEL_CODES)]
+        stated = self.records(root, schema.MODEL_CODES)
+        self.codes = [(self.operator_name(code), code.number(schema.CODE_VERSION, INT32, 1)) for code in stated]
         metadata = {}
         for entry in self.records(root, schema.MODEL_METADATA):
             name = self.text(entry.text(schema.METADATA_NAME))
@@ -87,8 +85,7 @@ class _Reader(Reader):
                     "the model's weights are compressed for TensorFlow Lite Micro (COMPRESSION_METADATA), which stores"
                     " numbers of entries of tables in their place; convert the file from before they were compressed"
                 )
-            if name in KEPT:
-                metadata[name] = self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))
+            metadata[name] = self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))
         subgraphs = tuple(self.subgraph(found) for found in self.records(root, schema.MODEL_SUBGRAPHS))
         if not subgraphs:
             raise ModelError("the model has no subgraph")
@@ -238,10 +235,10 @@ class _Reader(Reader):
         code = found.number(schema.OPERATOR_CODE, UINT32)
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} has the code {code}, the model states {len(self.codes)}")
-        name = self.codes[code]
+        name, version = self.codes[code]
         inputs, outputs, between = (self.indices(found, field) for field in schema.OPERATOR_TENSORS)
         (options, unread), custom = self.options(name, found), self.custom_options(found)
-        return Operator(index, name, inputs, outputs, options, custom, between, unread)
+        return Operator(index, name, inputs, outputs, options, custom, between, unread, max(version, 1))
 
     def custom_options(self, found: Record) -> bytes:
         inside = found.numbers(schema.OPERATOR_CUSTOM, np.uint8)

@@ -48,8 +48,8 @@ TYPES: Mapping[int, str] = {
 
 
 @cache
-def _class(name: str) -> Any:
-    """A class of the ``tflite`` package from the module that defines it, None where the package does not know it.
+def module(name: str) -> Any:
+    """The module of the ``tflite`` package that defines a class, None where the package does not know it.
 
     The package itself is not imported: it imports all of its modules, which takes longer than converting a small model.
     """
@@ -58,9 +58,14 @@ def _class(name: str) -> Any:
     spec = PathFinder.find_spec(f"tflite.{name}", places)
     if spec is None or spec.loader is None:
         return None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def _class(name: str) -> Any:
+    """A class of the ``tflite`` package, None where the package does not know it."""
+    return getattr(module(name), name, None)
 
 
 OPERATORS: Mapping[int, str] = {
@@ -105,8 +110,10 @@ SIGNATURE_PORTS, SIGNATURE_KEY, SIGNATURE_GRAPH = (0, 1), 2, 4
 PORT_NAME, PORT_TENSOR = range(2)
 """The fields of an entry of metadata, of a signature (its inputs and outputs first), and of an entry of those."""
 
-CODE_NARROW, CODE_CUSTOM, CODE_WIDE = 0, 1, 3
-"""The fields of an operator code: its number where 8 bits hold it, the name of a custom one, and the number."""
+CODE_NARROW, CODE_CUSTOM, CODE_VERSION, CODE_WIDE = range(4)
+"""The fields of an operator code: its number where 8 bits hold it, the name of a custom one, its version, and the
+number.
+"""
 
 TENSOR_SHAPE, TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME, TENSOR_QUANTISATION, TENSOR_VARIABLE, TENSOR_SPARSITY = range(7)
 TENSOR_SIGNATURE, TENSOR_EXTERNAL = 7, 10

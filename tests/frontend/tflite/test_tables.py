@@ -240,7 +240,7 @@ def test_model() -> None:
     assert (signature.key, signature.subgraph) == ("key", 1)
     assert (signature.inputs, signature.outputs) == ({"given": 0}, {"made": 1})
     assert found.description == "beschreibung"
-    assert found.metadata == {"min_runtime_version": b"1.2.3\0"}
+    assert found.metadata == {"min_runtime_version": b"1.2.3\0", "else": b"1.2.3\0"}
     assert [part.name for part in found.subgraphs] == ["größe", "größe"]
     assert (found.subgraphs[1].inputs, found.subgraphs[1].outputs) == ((0,), (1,))
 
