@@ -47,7 +47,7 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     targets = ("ort_cpu", "ort_cpu_contrib", "ort_arm", "ort_web")
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/targets/files/{name}.json" for name in targets}
-    systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")
+    systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert")
     systems += ("coreml", "nnapi", "qnn", "tensorrt", "webgpu")
     expected |= {f"layoutsolve/solver/targets/files/{name}.toml" for name in systems}
     expected |= {"layoutsolve/proto/ort_kernels.json", "layoutsolve/planning/plan.schema.json"}

@@ -48,6 +48,7 @@ __all__ = [
     "TypeProto",
     "ValueInfoProto",
     "attribute",
+    "decoded",
     "graphs_in",
     "inferred",
     "integer",
@@ -150,6 +151,17 @@ def attribute(name: str, value: object) -> AttributeProto:
     if values and all(isinstance(each, (str, bytes)) for each in values):
         return AttributeProto(name=name, type=AttributeProto.STRINGS, strings=map(_bytes, values))
     raise TypeError(f"{value!r:.80} is no attribute")
+
+
+def decoded(found: AttributeProto) -> object:
+    """The value of an attribute of numbers or texts; None for any other."""
+    single = {AttributeProto.FLOAT: found.f, AttributeProto.INT: found.i}
+    many = {AttributeProto.FLOATS: found.floats, AttributeProto.INTS: found.ints}
+    if found.type == AttributeProto.STRING:
+        return found.s.decode("utf-8", "replace")
+    if found.type == AttributeProto.STRINGS:
+        return tuple(text.decode("utf-8", "replace") for text in found.strings)
+    return tuple(many[found.type]) if found.type in many else single.get(found.type)
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -34,7 +34,7 @@ SHIPPED = (
 )
 """Runtimes, which are measured."""
 
-SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhwc")
+SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert")
 """Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
 
 COUNTED = ("coreml", "nnapi", "qnn", "tensorrt", "webgpu")
@@ -45,7 +45,10 @@ lists.
 KNOWN = SHIPPED + SYSTEMS + COUNTED
 """All that come with the package."""
 
-ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
+TFLITE_TARGET = "litert"
+"""What a model in TensorFlow Lite is for."""
+
+ALIASES = {"ort-x86-vnni": DEFAULT_TARGET, "litert-nhwc": TFLITE_TARGET}
 """Other names of targets that come with the package."""
 
 UNMEASURED = ("cuda", "directml", "mnn", "opencv", "rocm", "webnn")

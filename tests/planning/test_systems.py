@@ -286,12 +286,12 @@ def content(made: Any, net: Network) -> bytes:
 def checked(source: bytes) -> list[layoutsolve.Conversion]:
     """For several targets: one conversion for planes at most, and none where images stay as they are."""
     made = {}
-    for target in ("onnx", "tvm-nchw", "tvm-nhwc", "litert-nhwc"):
+    for target in ("onnx", "tvm-nchw", "tvm-nhwc", "litert"):
         made[target] = layoutsolve.convert(source, target=target)
         assert made[target].assignment.status == "optimal"
         assert layoutsolve.verify(source, made[target]).passed
     counts = {target: transposes(found.model) for target, found in made.items()}
-    assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert-nhwc": 0}
+    assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert": 0}
     return list(made.values())
 
 

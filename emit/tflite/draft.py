@@ -1,0 +1,305 @@
+"""A subgraph in the making: its tensors, its operators, and the node that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit.tensors import half_of
+from layoutsolve.emit.tflite import kernels
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Tensor
+from layoutsolve.ir.graph import PLAN, Array, Dim, Graph, Node, Quant, Recast, Shape, Size, Value
+from layoutsolve.ir.names import Names
+from layoutsolve.proto.messages import AttributeProto, decoded
+
+MOST = (1 << 31) - 1
+"""The greatest number that a size or an index has."""
+
+
+def stated(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape as a file states it, dynamic sizes as 1, and the signature, in which they are -1."""
+    sizes = tuple(1 if isinstance(size, Size) else size for size in shape)
+    return sizes, tuple(-1 if isinstance(size, Size) else size for size in shape)
+
+
+def quantization(quant: Quant | None) -> Quantization | None:
+    """Scales and zero points as a file states them."""
+    if quant is None:
+        return None
+    if quant.block:
+        raise ExpressionError("it reads weights that are quantized by blocks", "quantize them per channel")
+    return Quantization(quant.scale, quant.zero_point.astype(np.int64), quant.axis or 0)
+
+
+class Draft:
+    """Tensors and operators, numbered in the order in which they are added."""
+
+    def __init__(self, graph: Graph, names: Mapping[str, str]) -> None:
+        """``names`` are what inputs and outputs are called, where that is not as in the graph."""
+        self.graph, self.public = graph, names
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.places: dict[str, int] = {}
+        self.names = Names([*graph.values, *names.values()])
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self._real: dict[int, int] = {}
+
+    def add(self, name: str, dtype: str, shape: Shape, quant: Quant | None = None, data: Array | None = None) -> int:
+        """Add a tensor under a name that nothing else has."""
+        sizes, signature = stated(shape)
+        if dtype == "string":
+            raise ExpressionError(f"its tensor '{name}' is of text", "cut the model with --from or --to")
+        if any(not 0 <= size <= MOST for size in sizes):
+            raise ExpressionError(f"its tensor '{name}' has a size above {MOST}")
+        half = half_of(data) if data is not None and self.graph.halves and dtype == "float32" else None
+        if half is not None:  # as the source has it
+            stored = self.add(self.names.derived(name, "half"), "float16", shape, None, half)
+            wide = self.add(name, "float32", shape)
+            self.write("DEQUANTIZE", [stored], [wide], {})
+            return wide
+        index = len(self.tensors)
+        self.tensors.append(Tensor(index, name, dtype, sizes, signature, quantization(quant), data))
+        return index
+
+    def value(self, name: str) -> int:
+        """The tensor of a value of the graph, -1 for one left out."""
+        if not name:
+            return -1
+        if name not in self.places:
+            value = self.graph.values[name]
+            public = self.public.get(name, name)
+            self.places[name] = self.add(public, value.dtype, value.shape, value.quant, value.data)
+        return self.places[name]
+
+    def constant(self, data: Array, like: str = "") -> int:
+        """A constant without quantisation; equal small ones are one tensor."""
+        array = np.asarray(data)
+        key = str(array.dtype), array.shape, array.tobytes() if array.nbytes <= 1 << 10 else b""
+        if key[2] and key in self._constants:
+            return self._constants[key]
+        found = self.add(self.names.derived(like or "constant", "constant"), str(array.dtype), array.shape, None, array)
+        if key[2]:
+            self._constants[key] = found
+        return found
+
+    def like(self, index: int, shape: Sequence[Dim]) -> int:
+        """A tensor of another shape with the type and the meaning of another one."""
+        tensor = self.tensors[index]
+        made = self.add(self.names.derived(tensor.name, "flat"), tensor.dtype, tuple(shape))
+        self.tensors[made] = replace(self.tensors[made], quant=tensor.quant)
+        return made
+
+    def write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
+        """Add an operator. Raises :class:`ExpressionError` where LiteRT has no kernel for its types."""
+        kernels.check(name, inputs, outputs, self.tensors)
+        self.operators.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
+
+    def real(self, index: int) -> int:
+        """A tensor of the floats that a quantised one stands for; each is dequantised once."""
+        if index not in self._real:
+            tensor = self.tensors[index]
+            made = self.add(self.names.derived(tensor.name, "real"), "float32", _shape(tensor))
+            self.write("DEQUANTIZE", [index], [made], {})
+            self._real[index] = made
+        return self._real[index]
+
+
+def _shape(tensor: Tensor) -> Shape:
+    return tuple(
+        Size(1, (f"{tensor.index}_{axis}",)) if mark == -1 else mark for axis, mark in enumerate(tensor.signature)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A node that is written. ``activation`` is the number of the activation that is fused into it, whose result is
+    ``result`` then. With ``in_floats`` quantised tensors are read as the floats that they stand for, and results are
+    quantised behind it.
+    """
+
+    draft: Draft
+    node: Node
+    result: str
+    activation: int = 0
+    in_floats: bool = False
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the node is of."""
+        return self.draft.graph
+
+    @cached_property
+    def op(self) -> str:
+        """The operator of ONNX that the node computes, also in another form."""
+        return self.graph.functions[self.node.op].op if self.node.domain == PLAN else self.node.op
+
+    def recast(self, number: int) -> Recast | None:
+        """How an input is stored in a form that ONNX does not have; None where it is as ONNX has it."""
+        if self.node.domain != PLAN:
+            return None
+        inputs = self.graph.functions[self.node.op].inputs
+        return inputs[number] if number < len(inputs) else None
+
+    def order(self, number: int) -> tuple[int, ...]:
+        """For each dimension that ONNX has of an input, the stored one."""
+        recast = self.recast(number)
+        if recast is None:
+            return tuple(range(len(self.value(number).shape)))
+        if any(len(part) != 1 for part in recast.parts):
+            raise ExpressionError("it is in a form whose dimensions are in blocks")
+        return tuple(part[0] for part in recast.parts)
+
+    def has(self, number: int) -> bool:
+        """Whether an input is there."""
+        return number < len(self.node.inputs) and bool(self.node.inputs[number])
+
+    def value(self, number: int) -> Value:
+        """An input; in floats it has no quantisation."""
+        return self._seen(self.graph.values[self.node.inputs[number]])
+
+    @property
+    def output(self) -> Value:
+        """The first result, behind a fused activation."""
+        return self._seen(self.graph.values[self.result])
+
+    def output_at(self, number: int) -> Value:
+        """A result by its number."""
+        return self.output if number == 0 else self._seen(self.graph.values[self.node.outputs[number]])
+
+    def _seen(self, value: Value) -> Value:
+        if not self.in_floats or value.quant is None:
+            return value
+        data = None if value.data is None else value.quant.real(value.data)
+        return replace(value, dtype="float32", quant=None, data=data)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute of the node."""
+        found = self.node.attributes.get(name, default)
+        return decoded(found) if isinstance(found, AttributeProto) else found
+
+    def data(self, number: int) -> Array | None:
+        """The elements of a constant input, None for one that is computed or left out."""
+        return self.value(number).data if self.has(number) else None
+
+    def known(self, number: int, what: str) -> Array:
+        """The elements of an input that must be constant: that is ``what`` it states."""
+        data = self.data(number)
+        if data is None:
+            raise ExpressionError(f"its {what} are computed", "make them constants")
+        return data
+
+    def sizes(self, value: Value) -> tuple[int, ...]:
+        """The sizes of a tensor, which must be known."""
+        if any(isinstance(size, Size) for size in value.shape):
+            raise ExpressionError(f"the size of '{value.name}' is dynamic", "fix it with --shape")
+        return tuple(int(size) for size in value.shape if not isinstance(size, Size))
+
+    def tensor(self, number: int) -> int:
+        """The number of an input's tensor, -1 for one left out."""
+        if not self.has(number):
+            return -1
+        name = self.node.inputs[number]
+        original = self.graph.values[name]
+        if not self.in_floats or original.quant is None:
+            found = self.draft.value(name)
+            return self._meant(found, original) if self.node.storage else found
+        if original.data is not None:
+            seen = self.value(number)
+            assert seen.data is not None
+            return self.draft.constant(seen.data, name)
+        return self.draft.real(self.draft.value(name))
+
+    def _meant(self, tensor: int, value: Value) -> int:
+        """What is moved, with the meaning of the result: the same stored integers."""
+        made = self.graph.values[self.result]
+        quant = made.quant
+        if value.dtype != made.dtype or quant is value.quant or (quant is not None and quant.matches(value.quant)):
+            return tensor
+        again = self.temporary(value.shape, value.dtype, quant)
+        return self.reshape(tensor, value.shape, again)
+
+    def alias(self) -> bool:
+        """Let the result be the first input itself; False where both are seen from outside, or are stored otherwise."""
+        before, name = self.node.inputs[0], self.result
+        one, other = self.graph.values[before], self.graph.values[name]
+        if one.dtype != other.dtype or one.shape != other.shape or one.data is not None:
+            return False
+        if one.quant is not other.quant and (one.quant is None or not one.quant.matches(other.quant)):
+            return False
+        if name in self.graph.results and (before in self.graph.results or before in self.graph.inputs):
+            return False
+        self.draft.places[name] = place = self.draft.value(before)
+        if name in self.graph.results:
+            self.draft.tensors[place] = replace(self.draft.tensors[place], name=self.draft.public.get(name, name))
+        return True
+
+    def target(self, number: int = 0) -> int:
+        """The number of a result's tensor, also of one that nothing reads; in floats it is quantised later."""
+        if number in self._targets:
+            return self._targets[number]
+        name = self.result if number == 0 else self.node.outputs[number]
+        original = self.graph.values[name]
+        found = self.draft.value(name)
+        if self.in_floats and original.quant is not None:
+            real = self.temporary(original.shape)
+            self._later.append((real, found))
+            found = real
+        self._targets[number] = found
+        return found
+
+    @cached_property
+    def _targets(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _later(self) -> list[tuple[int, int]]:
+        return []
+
+    def close(self) -> None:
+        """Quantise the results that are in floats."""
+        for real, stored in self._later:
+            self.draft.write("QUANTIZE", [real], [stored], {})
+
+    def constant(self, data: Any, dtype: str = "int32") -> int:
+        """A constant."""
+        return self.draft.constant(np.asarray(data, np.dtype(dtype)), self.result)
+
+    def temporary(self, shape: Sequence[Dim], dtype: str = "float32", quant: Quant | None = None) -> int:
+        """A tensor between operators."""
+        return self.draft.add(self.draft.names.derived(self.result, "step"), dtype, tuple(shape), quant)
+
+    def step(self, operator: str, inputs: Sequence[int], shape: Sequence[Dim], **options: Any) -> int:
+        """Write an operator whose result, of the type and meaning of its first input, other operators read."""
+        made = self.draft.like(inputs[0], shape)
+        self.draft.write(operator, inputs, [made], options)
+        return made
+
+    def write(
+        self, operator: str, inputs: Sequence[int], outputs: Sequence[int] | None = None, /, **options: Any
+    ) -> None:
+        """Write an operator, by default with the node's result."""
+        self.draft.write(operator, inputs, [self.target()] if outputs is None else outputs, options)
+
+    def reshape(self, tensor: int, shape: Sequence[Dim], into: int | None = None) -> int:
+        """A tensor in another shape, itself where it has that already, or written ``into`` another tensor."""
+        sizes, signature = stated(tuple(shape))
+        before = self.draft.tensors[tensor]
+        if into is None and (before.shape, before.signature) == (sizes, signature):
+            return tensor
+        if signature.count(-1) > 1 or (-1 in signature and 0 in signature):
+            raise ExpressionError("more than one size of its result is dynamic", "fix sizes with --shape")
+        entries = self.constant(signature)
+        if into is None:
+            return self.step("RESHAPE", [tensor, entries], shape, new_shape=signature)
+        self.draft.write("RESHAPE", [tensor, entries], [into], {"new_shape": signature})
+        return into
+
+    def move(self, operator: str, tensor: int, arguments: Sequence[int], shape: Sequence[Dim], **options: Any) -> int:
+        """Write an operator that moves elements, whose result is of the type and meaning of what it moves."""
+        return self.step(operator, [tensor, *arguments], shape, **options)

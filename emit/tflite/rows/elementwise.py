@@ -1,0 +1,368 @@
+"""Operators on elements: of one operand, and of several that are broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.emit.tflite import fusion
+from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows import broadcasting
+from layoutsolve.emit.tflite.rows.registry import row
+
+_UNARY = {
+    "Abs": "ABS",
+    "Ceil": "CEIL",
+    "Cos": "COS",
+    "Exp": "EXP",
+    "Floor": "FLOOR",
+    "HardSwish": "HARD_SWISH",
+    "Log": "LOG",
+    "Neg": "NEG",
+    "Not": "LOGICAL_NOT",
+    "Relu": "RELU",
+    "Round": "ROUND",
+    "Sigmoid": "LOGISTIC",
+    "Sign": "SIGN",
+    "Sin": "SIN",
+    "Sqrt": "SQRT",
+    "Tanh": "TANH",
+}
+
+_BINARY: Mapping[str, tuple[str, int]] = {
+    "Add": ("ADD", 6),
+    "And": ("LOGICAL_AND", 4),
+    "Div": ("DIV", 5),
+    "Equal": ("EQUAL", 4),
+    "Greater": ("GREATER", 4),
+    "GreaterOrEqual": ("GREATER_EQUAL", 4),
+    "Less": ("LESS", 4),
+    "LessOrEqual": ("LESS_EQUAL", 4),
+    "Max": ("MAXIMUM", 5),
+    "Min": ("MINIMUM", 5),
+    "Mul": ("MUL", 6),
+    "Or": ("LOGICAL_OR", 4),
+    "Pow": ("POW", 4),
+    "Sub": ("SUB", 6),
+    "Sum": ("ADD", 6),
+    "Xor": ("NOT_EQUAL", 4),
+}
+"""The builtin operator of each, and the most dimensions that it broadcasts."""
+
+_ACTIVATED = frozenset(("ADD", "DIV", "MUL", "SUB"))
+_SELECT_LIMIT, _PRELU_LIMIT = 5, 4
+_BYTES = ("int8", "uint8")
+
+
+def _same(call: Call) -> bool:
+    """Whether a node reads bytes and writes the same type."""
+    return call.value(0).in_bytes and call.output.in_bytes and call.value(0).dtype == call.output.dtype
+
+
+def _fixed(scale: float, zero: int, call: Call) -> bool:
+    """Whether a node writes bytes in the only steps that its kernel has."""
+    quant = call.output.quant
+    if not _same(call) or quant is None:
+        return False
+    offset = zero + (128 if call.output.dtype == "uint8" else 0)
+    return bool(np.isclose(quant.scale[0], scale, rtol=1e-6)) and int(quant.zero_point[0]) == offset
+
+
+def _unary(call: Call) -> None:
+    """Write an operator of one operand."""
+    call.write(_UNARY[call.op], [call.tensor(0)])
+
+
+row("Relu", "HardSwish", quantised=_same)(_unary)
+row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
+row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
+row(*(_UNARY.keys() - {"HardSwish", "Relu", "Sigmoid", "Tanh"}))(_unary)
+
+
+def _operands(call: Call) -> bool:
+    """Whether all operands and the result are bytes of one type."""
+    values = [call.value(number) for number in range(len(call.node.inputs))]
+    return (
+        len(values) == 2 and _same(call) and all(each.in_bytes and each.dtype == call.output.dtype for each in values)
+    )
+
+
+def _one_scale(call: Call) -> bool:
+    """Whether all operands and the result are bytes in the same steps."""
+    quant = call.output.quant
+    values = [call.value(number) for number in range(len(call.node.inputs))]
+    return _operands(call) and quant is not None and all(quant.matches(each.quant) for each in values)
+
+
+def _binary(call: Call) -> None:
+    """Write an operator of two operands, or of more, one after the other."""
+    operator, limit = _BINARY[call.op]
+    values = [call.value(number) for number in range(len(call.node.inputs))]
+    last, shape = call.tensor(0), values[0].shape
+    if len(values) == 1:
+        call.reshape(last, shape, call.target())
+        return
+    for number, value in enumerate(values[1:], 1):
+        final = number == len(values) - 1
+        after = call.output.shape if final else np.broadcast_shapes(shape, value.shape)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"fused_activation_function": call.activation if final else 0}
+        if operator == "ADD" or operator == "SUB":
+            options["pot_scale_int16"] = value.dtype != "int16"
+        into = call.target() if final else call.temporary(after, value.dtype)
+        shapes = (shape, value.shape, after)
+        given = options if operator in _ACTIVATED else {}
+        broadcasting.write(call, operator, [last, call.tensor(number)], shapes, into, limit, **given)
+        last, shape = into, after
+
+
+row("Add", "Mul", "Sub", quantised=_operands)(_binary)
+row("Max", "Min", quantised=_one_scale)(_binary)
+row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "Sub"}))(_binary)
+
+
+@row("Mean")
+def mean(call: Call) -> None:
+    """Mean of several operands: their sum over their number."""
+    count, last, shape = len(call.node.inputs), call.tensor(0), call.value(0).shape
+    for number in range(1, count):
+        shape = np.broadcast_shapes(shape, call.value(number).shape)  # type: ignore[arg-type]
+        last = call.step("ADD", [last, call.tensor(number)], shape)
+    call.write("MUL", [last, call.constant(1 / count, "float32")])
+
+
+@row("Mod")
+def mod(call: Call) -> None:
+    """Mod with the sign of the divisor."""
+    if call.attribute("fmod", 0):
+        raise ExpressionError("its remainder has the sign of the dividend", "use Mod with fmod=0")
+    call.write("FLOOR_MOD", [call.tensor(0), call.tensor(1)])
+
+
+@row("Where")
+def where(call: Call) -> None:
+    """Where: SELECT_V2."""
+    values = [call.value(number) for number in range(3)]
+    shapes = [*(value.shape for value in values), call.output.shape]
+    inputs = [call.tensor(number) for number in range(3)]
+    broadcasting.write(call, "SELECT_V2", inputs, shapes, call.target(), _SELECT_LIMIT)
+
+
+@row("Cast")
+def cast(call: Call) -> None:
+    """Cast, by truncation as ONNX has it."""
+    before, after = call.value(0).dtype, call.output.dtype
+    if "string" in (before, after):
+        raise ExpressionError("it converts text", "cut the model with --from or --to")
+    call.write("CAST", [call.tensor(0)])
+
+
+def _clips(call: Call) -> bool:
+    limits = fusion.bounds(call.graph, call.node)
+    return _same(call) and limits in ((0.0, np.inf), (0.0, 6.0), (-1.0, 1.0))
+
+
+_CLIPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
+
+
+@row("Clip", quantised=_clips)
+def clip(call: Call) -> None:
+    """Clip: an activation where its limits are those of one, else the greater of one limit and the lesser of both."""
+    limits, value = fusion.bounds(call.graph, call.node), call.value(0)
+    real = value.dtype == "float32" or value.quant is not None
+    known = _CLIPS.get(limits) if limits is not None and real else None
+    if known is not None:
+        call.write(known, [call.tensor(0)])
+        return
+    last = call.tensor(0)
+    steps = [(place, name) for place, name in ((1, "MAXIMUM"), (2, "MINIMUM")) if call.has(place)]
+    if not steps:
+        call.reshape(last, value.shape, call.target())
+    for place, name in steps:
+        limit = call.tensor(place)
+        if (place, name) == steps[-1]:
+            call.write(name, [last, limit])
+        else:
+            last = call.step(name, [last, limit], value.shape)
+
+
+@row("LeakyRelu", quantised=_same)
+def leaky_relu(call: Call) -> None:
+    """LeakyRelu."""
+    call.write("LEAKY_RELU", [call.tensor(0)], alpha=float(call.attribute("alpha", 0.01)))
+
+
+@row("PRelu")
+def prelu(call: Call) -> None:
+    """PRelu: the slope without the dimension of a batch, which its kernel wants where it is of one dimension less."""
+    value, slope = call.value(0), call.data(1)
+    rank = len(value.shape)
+    operand, shape = call.tensor(1), call.value(1).shape
+    if slope is not None:
+        full = slope.reshape((1,) * (rank - slope.ndim) + slope.shape)
+        if 1 < rank <= _PRELU_LIMIT and full.shape[0] == 1:
+            full = full[0]
+        operand, shape = call.constant(full, "float32"), full.shape
+    shapes = (value.shape, shape, call.output.shape)
+    if broadcasting.fits(shapes, _PRELU_LIMIT):
+        broadcasting.write(call, "PRELU", [call.tensor(0), operand], shapes, call.target(), _PRELU_LIMIT)
+        return
+    lower = call.step("MINIMUM", [call.tensor(0), call.constant(0.0, "float32")], value.shape)
+    scaled = call.temporary(value.shape)
+    broadcasting.write(call, "MUL", [lower, operand], shapes, scaled, _BINARY["Mul"][1])
+    call.write("ADD", [call.step("RELU", [call.tensor(0)], value.shape), scaled])
+
+
+@row("Elu")
+def elu(call: Call) -> None:
+    """Elu; with another slope than 1 its negative part is scaled."""
+    alpha, shape = float(call.attribute("alpha", 1.0)), call.value(0).shape
+    if alpha == 1.0:
+        call.write("ELU", [call.tensor(0)])
+        return
+    whole = call.step("ELU", [call.tensor(0)], shape)
+    zero = call.constant(0.0, "float32")
+    positive = call.step("RELU", [call.tensor(0)], shape)
+    negative = call.step("MINIMUM", [whole, zero], shape)
+    scaled = call.step("MUL", [negative, call.constant(alpha, "float32")], shape)
+    call.write("ADD", [positive, scaled])
+
+
+@row("Gelu")
+def gelu(call: Call) -> None:
+    """Gelu, exact or by tanh."""
+    call.write("GELU", [call.tensor(0)], approximate=call.attribute("approximate", "none") == "tanh")
+
+
+@row("HardSigmoid")
+def hard_sigmoid(call: Call) -> None:
+    """HardSigmoid: a line between 0 and 1."""
+    alpha, beta = (np.float32(call.attribute(name, default)) for name, default in (("alpha", 0.2), ("beta", 0.5)))
+    shape = call.value(0).shape
+    scaled = call.step("MUL", [call.tensor(0), call.constant(alpha, "float32")], shape)
+    moved = call.step("ADD", [scaled, call.constant(beta, "float32")], shape)
+    call.write("RELU_0_TO_1", [moved])
+
+
+@row("Reciprocal")
+def reciprocal(call: Call) -> None:
+    """Reciprocal: 1 over it."""
+    call.write("DIV", [call.constant(1.0, "float32"), call.tensor(0)])
+
+
+def _softplus(call: Call) -> int:
+    """The logarithm of 1 and an exponential, also where that would overflow."""
+    shape = call.value(0).shape
+    size = call.step("ABS", [call.tensor(0)], shape)
+    power = call.step("EXP", [call.step("NEG", [size], shape)], shape)
+    log = call.step("LOG", [call.step("ADD", [power, call.constant(1.0, "float32")], shape)], shape)
+    return call.step("ADD", [call.step("RELU", [call.tensor(0)], shape), log], shape)
+
+
+@row("Softplus")
+def softplus(call: Call) -> None:
+    """Softplus."""
+    call.reshape(_softplus(call), call.output.shape, call.target())
+
+
+@row("Mish")
+def mish(call: Call) -> None:
+    """Mish: its operand by the tanh of its softplus."""
+    bent = call.step("TANH", [_softplus(call)], call.value(0).shape)
+    call.write("MUL", [call.tensor(0), bent])
+
+
+@row("Swish")
+def swish(call: Call) -> None:
+    """Swish: its operand by the sigmoid of its multiple."""
+    shape, alpha, operand = call.value(0).shape, float(call.attribute("alpha", 1.0)), call.tensor(0)
+    inner = operand if alpha == 1.0 else call.step("MUL", [operand, call.constant(alpha, "float32")], shape)
+    call.write("MUL", [operand, call.step("LOGISTIC", [inner], shape)])
+
+
+@row("Softsign")
+def softsign(call: Call) -> None:
+    """Softsign: x over 1 + |x|."""
+    shape = call.value(0).shape
+    size = call.step("ADD", [call.step("ABS", [call.tensor(0)], shape), call.constant(1.0, "float32")], shape)
+    call.write("DIV", [call.tensor(0), size])
+
+
+@row("IsNaN")
+def is_nan(call: Call) -> None:
+    """IsNaN: what is not equal to itself."""
+    call.write("NOT_EQUAL", [call.tensor(0), call.tensor(0)])
+
+
+@row("Atan")
+def atan(call: Call) -> None:
+    """Atan: the angle of it and 1, which any power of 0 is."""
+    one = call.step("POW", [call.tensor(0), call.constant(0.0, "float32")], call.value(0).shape)
+    call.write("ATAN2", [call.tensor(0), one])
+
+
+@row("Tan")
+def tan(call: Call) -> None:
+    """Tan: sine over cosine."""
+    shape = call.value(0).shape
+    call.write("DIV", [call.step("SIN", [call.tensor(0)], shape), call.step("COS", [call.tensor(0)], shape)])
+
+
+@row("Selu")
+def selu(call: Call) -> None:
+    """Selu: a scaled Elu, whose negative part has another slope."""
+    alpha, gamma = float(call.attribute("alpha", 1.6732632)), float(call.attribute("gamma", 1.0507009))
+    shape = call.value(0).shape
+    positive = call.step("RELU", [call.tensor(0)], shape)
+    curve = call.step("ELU", [call.tensor(0)], shape)
+    negative = call.step("MINIMUM", [curve, call.constant(0.0, "float32")], shape)
+    bent = call.step("MUL", [negative, call.constant(alpha, "float32")], shape)
+    call.write("MUL", [call.step("ADD", [positive, bent], shape), call.constant(gamma, "float32")])
+
+
+@row("Celu")
+def celu(call: Call) -> None:
+    """Celu: alpha times the Elu of what is over alpha, where that is negative."""
+    alpha, shape = float(call.attribute("alpha", 1.0)), call.value(0).shape
+    scaled = call.step("MUL", [call.tensor(0), call.constant(1 / alpha, "float32")], shape)
+    call.write("MUL", [call.step("ELU", [scaled], shape), call.constant(alpha, "float32")])
+
+
+@row("ThresholdedRelu")
+def thresholded_relu(call: Call) -> None:
+    """ThresholdedRelu: what is greater than alpha, else 0."""
+    limit = call.constant(float(call.attribute("alpha", 1.0)), "float32")
+    above = call.draft.add(call.draft.names.derived(call.result, "above"), "bool", call.value(0).shape)
+    call.write("GREATER", [call.tensor(0), limit], [above])
+    call.write("SELECT_V2", [above, call.tensor(0), call.constant(0.0, "float32")])
+
+
+_ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
+              -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)  # fmt: skip
+_ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
+              -1.42647390514189e-02)  # fmt: skip
+_ERF_LIMIT = 4.0
+
+
+@row("Erf")
+def erf(call: Call) -> None:
+    """Erf as the quotient of polynomials that Eigen and XLA compute it by, right to the last digits of float32."""
+    shape = call.value(0).shape
+
+    def number(value: float) -> int:
+        return call.constant(value, "float32")
+
+    def polynomial(at: int, factors: tuple[float, ...]) -> int:
+        last = call.step("ADD", [call.step("MUL", [at, number(factors[0])], shape), number(factors[1])], shape)
+        for factor in factors[2:]:
+            last = call.step("ADD", [call.step("MUL", [last, at], shape), number(factor)], shape)
+        return last
+
+    low = call.step("MAXIMUM", [call.tensor(0), number(-_ERF_LIMIT)], shape)
+    bounded = call.step("MINIMUM", [low, number(_ERF_LIMIT)], shape)
+    square = call.step("MUL", [bounded, bounded], shape)
+    above, below = polynomial(square, _ERF_ABOVE), polynomial(square, _ERF_BELOW)
+    call.write("DIV", [call.step("MUL", [bounded, above], shape), below])

@@ -1,0 +1,105 @@
+"""Operators that take elements by indices, or put them there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows.movement import moves
+from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.ir.graph import Array, Size
+
+
+@row("Gather", quantised=moves)
+def gather(call: Call) -> None:
+    """Gather; indices that are computed may be negative, and count from the end then."""
+    axis = call.attribute("axis", 0) % len(call.value(0).shape)
+    size, known = call.value(0).shape[axis], call.data(1)
+    if isinstance(size, Size):
+        raise ExpressionError("it takes elements along a dynamic size", "fix it with --shape")
+    if known is not None:
+        indices = call.constant(np.where(known < 0, known + size, known))
+    else:
+        given = call.value(1)
+        indices = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], given.shape)
+    call.write("GATHER", [call.tensor(0), indices], axis=axis)
+
+
+@row("GatherND", quantised=moves)
+def gather_nd(call: Call) -> None:
+    """GatherND by constant indices."""
+    if call.attribute("batch_dims", 0):
+        raise ExpressionError("it has batch dimensions", "use Gather")
+    known = call.known(1, "indices")
+    sizes = np.array(call.sizes(call.value(0))[: known.shape[-1]])
+    call.write("GATHER_ND", [call.tensor(0), call.constant(np.where(known < 0, known + sizes, known))])
+
+
+@row("GatherElements", quantised=moves)
+def gather_elements(call: Call) -> None:
+    """GatherElements: GATHER_ND, with the place of each element beside its index."""
+    sizes, shape = call.sizes(call.value(0)), call.sizes(call.output)
+    axis = call.attribute("axis", 0) % len(sizes)
+    known = call.data(1)
+    grid = np.stack([*np.indices(shape)], -1)
+    if known is not None:
+        grid[..., axis] = np.where(known < 0, known + sizes[axis], known)
+        call.write("GATHER_ND", [call.tensor(0), call.constant(grid)])
+        return
+    given = call.value(1)
+    bounded = call.step("FLOOR_MOD", [call.tensor(1), call.constant(sizes[axis], given.dtype)], shape)
+    small = call.temporary(shape, "int32")
+    call.draft.write("CAST", [bounded], [small], {})
+    column = call.reshape(small, [*shape, 1])
+    parts = [column if each == axis else call.constant(grid[..., each : each + 1]) for each in range(len(sizes))]
+    places = call.temporary([*shape, len(sizes)], "int32")
+    call.draft.write("CONCATENATION", parts, [places], {"axis": len(shape)})
+    call.write("GATHER_ND", [call.tensor(0), places])
+
+
+@row("ScatterND")
+def scatter_nd(call: Call) -> None:
+    """ScatterND at constant places, each of which there is once: what is scattered there, the rest as it was."""
+    known = call.known(1, "indices")
+    sizes = call.sizes(call.value(0))
+    bounds = np.array(sizes[: known.shape[-1]])
+    places = np.where(known < 0, known + bounds, known)
+    _scatter(call, places, call.tensor(2), sizes)
+
+
+@row("ScatterElements")
+def scatter_elements(call: Call) -> None:
+    """ScatterElements at constant places, each of which there is once."""
+    known, sizes = call.known(1, "indices"), call.sizes(call.value(0))
+    axis = call.attribute("axis", 0) % len(sizes)
+    grid = np.stack([*np.indices(known.shape)], -1)
+    grid[..., axis] = np.where(known < 0, known + sizes[axis], known)
+    _scatter(call, grid, call.tensor(2), sizes)
+
+
+def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) -> None:
+    if call.attribute("reduction", "none") != "none":
+        raise ExpressionError("it adds or compares what it scatters", "scatter without a reduction")
+    flat = places.reshape(-1, places.shape[-1])
+    if len(np.unique(flat, axis=0)) != len(flat):
+        raise ExpressionError("it scatters to one place more than once", "give each place once")
+    mask = np.zeros(sizes, bool)
+    mask[tuple(flat.T)] = True
+    scattered = call.temporary(sizes, call.value(0).dtype)
+    call.draft.write("SCATTER_ND", [call.constant(places), updates, call.constant(sizes)], [scattered], {})
+    call.write("SELECT_V2", [call.constant(mask, "bool"), scattered, call.tensor(0)])
+
+
+@row("OneHot")
+def one_hot(call: Call) -> None:
+    """OneHot; an index that is negative counts from the end."""
+    depth = int(call.known(1, "depth").reshape(-1)[0])
+    values = call.known(2, "values")
+    given, rank = call.value(0), len(call.value(0).shape)
+    if given.dtype not in ("int32", "int64"):
+        raise ExpressionError(f"its indices are of {given.dtype}", "use int32 or int64")
+    bounded = call.step("FLOOR_MOD", [call.tensor(0), call.constant(depth, given.dtype)], given.shape)
+    off, on = (call.draft.constant(np.asarray(each, values.dtype)) for each in values)
+    axis = call.attribute("axis", -1)
+    call.write("ONE_HOT", [bounded, call.constant(depth), on, off], axis=axis if axis == -1 else axis % (rank + 1))

@@ -1,0 +1,348 @@
+"""Operators that move elements and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.ir.graph import Dim, Size, Value, product
+
+_TRANSPOSED, _CUT = 6, 5
+"""The most dimensions that TRANSPOSE takes, and SLICE and STRIDED_SLICE."""
+
+
+def moves(call: Call) -> bool:
+    """Whether stored integers keep their meaning."""
+    value, made = call.value(0), call.output
+    if value.quant is None or made.quant is None:
+        return False
+    return value.dtype == made.dtype and value.quant.matches(made.quant)
+
+
+@row("Reshape", quantised=moves)
+def reshape(call: Call) -> None:
+    """Reshape."""
+    call.reshape(call.tensor(0), call.output.shape, call.target())
+
+
+@row("Identity")
+def identity(call: Call) -> None:
+    """Identity: a copy, or quantisation where the two are stored otherwise."""
+    before, after = call.value(0), call.output
+    if call.alias():
+        return
+    if call.node.storage or (before.quant is None and after.quant is None):
+        call.reshape(call.tensor(0), after.shape, call.target())
+    elif after.quant is not None:
+        call.write("QUANTIZE", [call.tensor(0)])
+    else:
+        call.write("DEQUANTIZE", [call.tensor(0)])
+
+
+@row("Transpose", quantised=moves)
+def transpose(call: Call) -> None:
+    """Transpose; of more dimensions than its kernel takes those that stay together are one."""
+    value, made = call.value(0), call.output
+    perm = list(call.attribute("perm", range(len(value.shape))[::-1]))
+    if len(perm) <= _TRANSPOSED:
+        call.write("TRANSPOSE", [call.tensor(0), call.constant(perm)])
+        return
+    runs: list[list[int]] = []
+    for axis in (axis for axis in perm if value.shape[axis] != 1):
+        last = runs[-1][-1] if runs else None
+        if last is not None and axis > last and all(value.shape[each] == 1 for each in range(last + 1, axis)):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    stored = sorted(runs)
+    sizes = [product(value.shape[axis] for axis in run) for run in stored]
+    order = [stored.index(run) for run in runs]
+    tensor = call.tensor(0)
+    while len(order) > _TRANSPOSED:
+        tensor, sizes, order = _joined(call, tensor, sizes, order)
+    turned = call.move(
+        "TRANSPOSE", call.reshape(tensor, sizes), [call.constant(order)], [sizes[each] for each in order]
+    )
+    call.reshape(turned, made.shape, call.target())
+
+
+def _joined(call: Call, tensor: int, sizes: list[Dim], order: list[int]) -> tuple[int, list[Dim], list[int]]:
+    """A tensor in which the first two dimensions of an order are neighbours, and so one: its sizes, and the order of
+    those that are left.
+    """
+    first, second = order[:2]
+    rest = [each for each in range(len(sizes)) if each != second]
+    place = rest.index(first) + 1
+    moved = [*rest[:place], second, *rest[place:]]
+    groups: list[list[int]] = []
+    for each in moved:
+        if groups and each == groups[-1][-1] + 1:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    parts = sorted(groups)
+    flat = [product(sizes[each] for each in part) for part in parts]
+    perm = [parts.index(group) for group in groups]
+    tensor = call.move("TRANSPOSE", call.reshape(tensor, flat), [call.constant(perm)], [flat[each] for each in perm])
+    after = [product((sizes[first], sizes[second])) if each == first else sizes[each] for each in rest]
+    return tensor, after, [rest.index(each) for each in order if each != second]
+
+
+def _alike(call: Call) -> bool:
+    """Whether all inputs have the steps of the result."""
+    quant = call.output.quant
+    values = [call.value(number) for number in range(len(call.node.inputs))]
+    return quant is not None and all(
+        value.dtype == call.output.dtype and quant.matches(value.quant) for value in values
+    )
+
+
+@row("Concat", quantised=_alike)
+def concat(call: Call) -> None:
+    """Concat."""
+    axis = call.attribute("axis") % len(call.output.shape)
+    inputs = [call.tensor(number) for number in range(len(call.node.inputs))]
+    call.write("CONCATENATION", inputs, axis=axis)
+
+
+@row("Split", quantised=moves)
+def split(call: Call) -> None:
+    """Split."""
+    axis = call.attribute("axis", 0) % len(call.value(0).shape)
+    parts = [call.output_at(number).shape[axis] for number in range(len(call.node.outputs))]
+    if any(isinstance(size, Size) for size in parts):
+        raise ExpressionError("the sizes of its parts are open", "fix them with --shape")
+    outputs = [call.target(number) for number in range(len(parts))]
+    inputs = [call.tensor(0), call.constant(parts), call.constant(axis)]
+    call.write("SPLIT_V", inputs, outputs, num_splits=len(parts))
+
+
+@row("Slice", quantised=moves)
+def cut(call: Call) -> None:
+    """Slice: SLICE where it takes neighbours, else STRIDED_SLICE, and REVERSE_V2 where it goes backwards."""
+    value, made = call.value(0), call.output
+    rank = len(value.shape)
+    starts, ends = (call.known(number, "bounds").reshape(-1) for number in (1, 2))
+    axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(len(starts))
+    steps = call.known(4, "steps").reshape(-1) if call.has(4) else np.ones(len(starts), np.int64)
+    tensor, begin, size, stride = call.tensor(0), [0] * rank, [-1] * rank, [1] * rank
+    turned = [int(axis) for axis, step in zip(axes, steps, strict=True) if step < 0]
+    for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes.tolist(), steps.tolist(), strict=True):
+        whole = value.shape[axis]
+        if isinstance(whole, Size):
+            if start < 0 or end < (1 << 31) - 1 or step != 1:
+                raise ExpressionError("it takes a part of a dynamic size", "fix the size with --shape")
+            begin[axis] = start
+            continue
+        places = range(*slice(start, _end(end, whole, step), step).indices(whole))
+        first = places[0] if places else 0
+        begin[axis] = whole - 1 - first if step < 0 else first
+        size[axis], stride[axis] = len(places), abs(step)
+    for run in _runs(sorted(turned)):
+        tensor = call.move("REVERSE_V2", tensor, [call.constant(run)], value.shape)
+    _take(call, tensor, value.shape, begin, size, stride, made)
+
+
+def _runs(axes: Sequence[int]) -> list[list[int]]:
+    """Axes in runs of neighbours, as REVERSE_V2 takes them."""
+    runs: list[list[int]] = []
+    for axis in axes:
+        if runs and axis == runs[-1][-1] + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    return runs
+
+
+def _end(end: int, whole: int, step: int) -> int | None:
+    """The end of a slice as Python has it: before the first element it is none."""
+    return None if step < 0 and end < -whole else end
+
+
+def _take(
+    call: Call, tensor: int, shape: Sequence[Dim], begin: list[int], size: list[int], stride: list[int], made: Value
+) -> None:
+    """Write a slice; of more dimensions than kernels take those that stay whole are one."""
+    rank = len(shape)
+    ends = [first + (count - 1) * step + 1 for first, count, step in zip(begin, size, stride, strict=True)]
+    plain = all(step == 1 for step in stride)
+    whole = [
+        first == 0 and count in (-1, dim) and step == 1
+        for first, count, step, dim in zip(begin, size, stride, shape, strict=True)
+    ]
+    groups: list[list[int]] = []
+    for axis in range(rank):
+        if groups and whole[axis] and all(whole[each] for each in groups[-1]) and rank > _CUT:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) > _CUT:
+        raise ExpressionError(f"it takes parts of a tensor of more than {_CUT} dimensions", "merge some")
+    flat = [product(shape[axis] for axis in group) for group in groups]
+    result = [product(made.shape[axis] for axis in group) for group in groups]
+    last = call.reshape(tensor, flat)
+    heads = [group[0] for group in groups]
+    if plain:
+        wanted = [size[axis] if len(group) == 1 else -1 for axis, group in zip(heads, groups, strict=True)]
+        arguments = [call.constant([begin[axis] for axis in heads]), call.constant(wanted)]
+        operator, options = "SLICE", dict[str, Any]()
+    else:
+        masks = sum(
+            1 << place
+            for place, (axis, group) in enumerate(zip(heads, groups, strict=True))
+            if len(group) > 1 or size[axis] == -1
+        )
+        bounds = [max(ends[axis], 0) for axis in heads]
+        arguments = [
+            call.constant(each) for each in ([begin[axis] for axis in heads], bounds, [stride[axis] for axis in heads])
+        ]
+        operator, options = "STRIDED_SLICE", {"end_mask": masks}
+    if len(groups) == rank:
+        call.write(operator, [last, *arguments], **options)
+    else:
+        call.reshape(call.move(operator, last, arguments, result, **options), made.shape, call.target())
+
+
+_MIRRORS = {"reflect": 0, "symmetric": 1}
+
+
+@row("Pad", quantised=moves)
+def pad(call: Call) -> None:
+    """Pad; negative amounts are cut off."""
+    value, made = call.value(0), call.output
+    rank = len(value.shape)
+    given = call.known(1, "amounts").reshape(-1)
+    axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(rank)
+    amounts = np.zeros((rank, 2), np.int64)
+    amounts[axes] = given.reshape(2, -1).T
+    tensor, shape = call.tensor(0), list(value.shape)
+    mode = call.attribute("mode", "constant")
+    if (amounts < 0).any():
+        tensor, shape = _cropped(call, tensor, shape, np.minimum(amounts, 0))
+        amounts = np.maximum(amounts, 0)
+    if mode == "edge":
+        _repeat_edges(call, tensor, shape, amounts, made)
+    elif mode in _MIRRORS:
+        if (
+            max(amounts.max(initial=0), 0)
+            and mode == "reflect"
+            and any(
+                isinstance(size, Size) or amounts[axis].max() >= size
+                for axis, size in enumerate(shape)
+                if amounts[axis].any()
+            )
+        ):
+            raise ExpressionError("it reflects more than there is", "use smaller amounts")
+        call.write("MIRROR_PAD", [tensor, call.constant(amounts)], mode=_MIRRORS[mode])
+    elif mode == "constant":
+        _fill(call, tensor, shape, amounts)
+    else:
+        raise ExpressionError(f"its mode is {mode}", "use constant, edge or reflect")
+
+
+def _fill(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any) -> None:
+    """Write a Pad of a constant, which is 0 where none is given; of more dimensions than kernels take those that stay
+    as they are are one.
+    """
+    groups: list[list[int]] = []
+    for axis in range(len(shape)):
+        alone = amounts[axis].any() or not groups or amounts[groups[-1][0]].any() or len(shape) <= _CUT
+        groups.append([axis]) if alone else groups[-1].append(axis)
+    if len(groups) > _CUT:
+        raise ExpressionError(f"it pads a tensor of more than {_CUT} dimensions", "merge some")
+    made = call.output
+    flat = call.reshape(tensor, [product(shape[axis] for axis in group) for group in groups])
+    result = [product(made.shape[axis] for axis in group) for group in groups]
+    pads = call.constant(amounts[[group[0] for group in groups]])
+    filled = _filling(call)
+    operator, rest = ("PAD", [pads]) if filled is None else ("PADV2", [pads, filled])
+    if len(groups) == len(shape):
+        call.write(operator, [flat, *rest])
+    else:
+        call.reshape(call.move(operator, flat, rest, result), made.shape, call.target())
+
+
+def _filling(call: Call) -> int | None:
+    """What a Pad fills with; None for what PAD does: a zero, or what stands for it."""
+    value = call.data(2)
+    if call.has(2) and value is None:
+        return call.tensor(2)
+    quant, dtype = call.output.quant, call.output.dtype
+    zero = 0 if quant is None else int(quant.zero_point[0])
+    number = (0 if call.node.storage else zero) if value is None else value.reshape(-1)[0]
+    if number == zero:
+        return None
+    if quant is None:
+        return call.constant(number, dtype)
+    name = call.draft.names.derived(call.result, "fill")
+    return call.draft.add(name, dtype, (), quant, np.array(number, dtype))
+
+
+def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[int, list[Dim]]:
+    sizes = [dim if not pair.any() else dim + int(pair.sum()) for dim, pair in zip(shape, amounts, strict=True)]  # type: ignore[operator]
+    begin, size = [-int(pair[0]) for pair in amounts], [-1 if isinstance(dim, Size) else dim for dim in sizes]
+    return call.move("SLICE", tensor, [call.constant(begin), call.constant(size)], sizes), sizes
+
+
+def _repeat_edges(call: Call, tensor: int, shape: list[Dim], amounts: Any, made: Value) -> None:
+    """Write a Pad with the outermost elements: they are gathered along each dimension."""
+    padded = [axis for axis in range(len(shape)) if amounts[axis].any()]
+    if not padded:
+        call.reshape(tensor, made.shape, call.target())
+    for axis in padded:
+        size = shape[axis]
+        if isinstance(size, Size):
+            raise ExpressionError("it repeats the edge of a dynamic size", "fix it with --shape")
+        places = np.clip(np.arange(-amounts[axis, 0], size + amounts[axis, 1]), 0, size - 1)
+        shape[axis] = len(places)
+        if axis == padded[-1]:
+            call.write("GATHER", [tensor, call.constant(places)], axis=axis)
+        else:
+            tensor = call.move("GATHER", tensor, [call.constant(places)], shape, axis=axis)
+
+
+@row("Expand", quantised=moves)
+def expand(call: Call) -> None:
+    """Expand: BROADCAST_TO."""
+    value, made = call.value(0), call.output
+    if value.shape == made.shape:
+        call.reshape(call.tensor(0), made.shape, call.target())
+        return
+    call.write("BROADCAST_TO", [call.tensor(0), call.constant(call.sizes(made))])
+
+
+@row("Tile", quantised=moves)
+def tile(call: Call) -> None:
+    """Tile."""
+    call.write("TILE", [call.tensor(0), call.constant(call.known(1, "repeats").reshape(-1))])
+
+
+@row("DepthToSpace", quantised=moves)
+def depth_to_space(call: Call) -> None:
+    """DepthToSpace on channels-last images; in the order CRD the channels are arranged before."""
+    value, size = call.value(0), call.attribute("blocksize")
+    tensor = _channels_last(call)
+    if call.attribute("mode", "DCR") != "DCR":
+        channels = int(value.shape[3])  # type: ignore[arg-type]
+        order = np.arange(channels).reshape(-1, size, size).transpose(1, 2, 0).reshape(-1)
+        tensor = call.move("GATHER", tensor, [call.constant(order)], value.shape, axis=3)
+    call.write("DEPTH_TO_SPACE", [tensor], block_size=size)
+
+
+@row("SpaceToDepth", quantised=moves)
+def space_to_depth(call: Call) -> None:
+    """SpaceToDepth on channels-last images."""
+    call.write("SPACE_TO_DEPTH", [_channels_last(call)], block_size=call.attribute("blocksize"))
+
+
+def _channels_last(call: Call) -> int:
+    if call.order(0) != (0, 3, 1, 2):
+        raise ExpressionError(
+            "no operator has it on images in this order of dimensions", "report it: the plan is wrong"
+        )
+    return call.tensor(0)

@@ -1,0 +1,228 @@
+"""Operators along axes: reductions, softmax, sums, and the largest elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.ir.graph import Dim, Value, product
+
+_REDUCED = {
+    "ReduceMax": "REDUCE_MAX",
+    "ReduceMean": "MEAN",
+    "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
+    "ReduceSum": "SUM",
+}
+_MOST_SOFTMAX = 4
+
+
+def axes_of(call: Call) -> list[int]:
+    """The axes of a reduction."""
+    rank = len(call.value(0).shape)
+    given = call.attribute("axes")
+    if given is None:
+        given = call.known(1, "axes").reshape(-1).tolist() if call.has(1) else ()
+    if not len(given):
+        given = () if call.attribute("noop_with_empty_axes", 0) else range(rank)
+    return sorted({int(axis) % rank for axis in given})
+
+
+def kept(call: Call, axes: list[int]) -> list[Dim]:
+    """The shape of what is reduced along some axes, of which 1 is left."""
+    return [1 if axis in axes else size for axis, size in enumerate(call.value(0).shape)]
+
+
+def _in_steps(call: Call) -> bool:
+    """Whether bytes are reduced to bytes, of the largest in the same steps."""
+    value, made = call.value(0), call.output
+    plain = value.in_bytes and made.in_bytes and value.dtype == made.dtype
+    if call.op in ("ReduceMax", "ReduceMin"):
+        return plain and value.quant is not None and value.quant.matches(made.quant)
+    return plain and call.op == "ReduceMean" and bool(axes_of(call))
+
+
+def _reduce(call: Call) -> None:
+    axes = axes_of(call)
+    if not axes:
+        call.reshape(call.tensor(0), call.output.shape, call.target())
+        return
+    call.write(_REDUCED[call.op], [call.tensor(0), call.constant(axes)], keep_dims=bool(call.attribute("keepdims", 1)))
+
+
+row(*_REDUCED, quantised=_in_steps)(_reduce)
+
+
+def _reduced(call: Call, operator: str, tensor: int, axes: list[int]) -> int:
+    """A tensor reduced along axes, as a step whose shape is that of the result."""
+    return call.step(
+        operator, [tensor, call.constant(axes)], call.output.shape, keep_dims=bool(call.attribute("keepdims", 1))
+    )
+
+
+@row("ReduceL1")
+def l1(call: Call) -> None:
+    """The sum of absolute values."""
+    size = call.step("ABS", [call.tensor(0)], call.value(0).shape)
+    call.write("SUM", [size, call.constant(axes_of(call))], keep_dims=bool(call.attribute("keepdims", 1)))
+
+
+@row("ReduceSumSquare")
+def sum_square(call: Call) -> None:
+    """The sum of squares."""
+    square = call.step("MUL", [call.tensor(0), call.tensor(0)], call.value(0).shape)
+    call.write("SUM", [square, call.constant(axes_of(call))], keep_dims=bool(call.attribute("keepdims", 1)))
+
+
+@row("ReduceL2")
+def l2(call: Call) -> None:
+    """The root of the sum of squares."""
+    square = call.step("MUL", [call.tensor(0), call.tensor(0)], call.value(0).shape)
+    call.write("SQRT", [_reduced(call, "SUM", square, axes_of(call))])
+
+
+@row("ReduceLogSum")
+def log_sum(call: Call) -> None:
+    """The logarithm of the sum."""
+    call.write("LOG", [_reduced(call, "SUM", call.tensor(0), axes_of(call))])
+
+
+@row("ReduceLogSumExp")
+def log_sum_exp(call: Call) -> None:
+    """The logarithm of the sum of exponentials, of what is above the largest element."""
+    axes, shape, tensor = axes_of(call), call.value(0).shape, call.tensor(0)
+    largest = call.step("REDUCE_MAX", [tensor, call.constant(axes)], kept(call, axes), keep_dims=True)
+    power = call.step("EXP", [call.step("SUB", [tensor, largest], shape)], shape)
+    log = call.step("LOG", [_reduced(call, "SUM", power, axes)], call.output.shape)
+    call.write("ADD", [log, call.reshape(largest, call.output.shape)])
+
+
+def _softmax_steps(call: Call) -> bool:
+    """Whether a softmax of bytes gives bytes in the only steps that its kernel has."""
+    value, made = call.value(0), call.output
+    if not (value.in_bytes and made.in_bytes and value.dtype == made.dtype) or made.quant is None:
+        return False
+    axis = call.attribute("axis", -1) % max(len(value.shape), 1)
+    if any(size != 1 for size in value.shape[axis + 1 :]):
+        return False
+    zero = -128 if made.dtype == "int8" else 0
+    return bool(np.isclose(made.quant.scale[0], 1 / 256)) and int(made.quant.zero_point[0]) == zero
+
+
+@row("Softmax", quantised=_softmax_steps)
+def softmax(call: Call) -> None:
+    """Softmax along the last axis."""
+    _along_last(call, "SOFTMAX", beta=1.0)
+
+
+@row("LogSoftmax")
+def log_softmax(call: Call) -> None:
+    """LogSoftmax along the last axis."""
+    _along_last(call, "LOG_SOFTMAX")
+
+
+def _along_last(call: Call, operator: str, **options: float) -> None:
+    """Write a softmax; along another axis than the last it is composed of what it is the quotient of."""
+    value = call.value(0)
+    rank = len(value.shape)
+    axis = call.attribute("axis", -1) % max(rank, 1)
+    if any(size != 1 for size in value.shape[axis + 1 :]):
+        _composed(call, axis, operator == "LOG_SOFTMAX")
+        return
+    if axis == rank - 1 and rank <= _MOST_SOFTMAX:
+        call.write(operator, [call.tensor(0)], **options)
+        return
+    flat = [product(value.shape[:axis]), value.shape[axis]]
+    between = call.temporary(flat, call.output.dtype, call.output.quant)
+    call.write(operator, [call.reshape(call.tensor(0), flat)], [between], **options)
+    call.reshape(between, value.shape, call.target())
+
+
+def _composed(call: Call, axis: int, logarithm: bool) -> None:
+    shape, places, tensor = call.value(0).shape, call.constant([axis]), call.tensor(0)
+    few = kept(call, [axis])
+    lower = call.step("SUB", [tensor, call.step("REDUCE_MAX", [tensor, places], few, keep_dims=True)], shape)
+    power = call.step("EXP", [lower], shape)
+    total = call.step("SUM", [power, places], few, keep_dims=True)
+    if logarithm:
+        call.write("SUB", [lower, call.step("LOG", [total], few)])
+    else:
+        call.write("DIV", [power, total])
+
+
+def _index(call: Call, operator: str) -> None:
+    """ArgMax or ArgMin, whose index is of 32 bits, or of 64."""
+    value, made = call.value(0), call.output
+    if call.attribute("select_last_index", 0):
+        raise ExpressionError("it gives the last of equal elements", "use select_last_index=0")
+    axis = call.attribute("axis", 0) % len(value.shape)
+    shape = [size for place, size in enumerate(value.shape) if place != axis]
+    inputs = [call.tensor(0), call.constant(axis)]
+    if not call.attribute("keepdims", 1):
+        call.write(operator, inputs, output_type=_INT64)
+        return
+    between = call.temporary(shape, made.dtype)
+    call.write(operator, inputs, [between], output_type=_INT64)
+    call.reshape(between, made.shape, call.target())
+
+
+_INT64 = 4
+
+
+@row("ArgMax")
+def arg_max(call: Call) -> None:
+    """ArgMax."""
+    _index(call, "ARG_MAX")
+
+
+@row("ArgMin")
+def arg_min(call: Call) -> None:
+    """ArgMin."""
+    _index(call, "ARG_MIN")
+
+
+@row("CumSum")
+def cumsum(call: Call) -> None:
+    """CumSum."""
+    axis = int(call.known(1, "axis").reshape(-1)[0]) % len(call.value(0).shape)
+    options = {key: bool(call.attribute(key, 0)) for key in ("exclusive", "reverse")}
+    call.write("CUMSUM", [call.tensor(0), call.constant(axis)], **options)
+
+
+@row("TopK")
+def top_k(call: Call) -> None:
+    """TopK of the largest along the last axis; their indices are of 32 bits, and become 64."""
+    value = call.value(0)
+    rank = len(value.shape)
+    if call.attribute("axis", -1) % rank != rank - 1 or not call.attribute("largest", 1):
+        raise ExpressionError("it is not about the largest elements along the last axis", "transpose or negate it")
+    count = int(call.known(1, "number").reshape(-1)[0])
+    indices = call.temporary(call.output_at(1).shape, "int32")
+    call.write("TOPK_V2", [call.tensor(0), call.constant(count)], [call.target(0), indices])
+    if call.node.outputs[1]:
+        call.write("CAST", [indices], [call.target(1)])
+
+
+def _variance(call: Call, tensor: int, shape: list[Dim], axes: list[int]) -> tuple[int, int]:
+    """What is above the mean along axes, and the mean of its square."""
+    few = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    places = call.constant(axes)
+    average = call.step("MEAN", [tensor, places], few, keep_dims=True)
+    centred = call.step("SUB", [tensor, average], shape)
+    square = call.step("SQUARED_DIFFERENCE", [tensor, average], shape)
+    return centred, call.step("MEAN", [square, places], few, keep_dims=True)
+
+
+def normalised(call: Call, tensor: int, shape: list[Dim], axes: list[int], epsilon: float) -> int:
+    """A tensor less its mean along axes, over its deviation."""
+    few = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    centred, variance = _variance(call, tensor, shape, axes)
+    inverse = call.step("RSQRT", [call.step("ADD", [variance, call.constant(epsilon, "float32")], few)], few)
+    return call.step("MUL", [centred, inverse], shape)
+
+
+def spread_along(value: Value, rank: int, axis: int) -> list[Dim]:
+    """The shape in which a vector broadcasts along one axis of several."""
+    return [value.shape[0] if place == axis else 1 for place in range(rank)]

@@ -1,0 +1,30 @@
+"""Which function writes which operator of ONNX, and which of them compute on stored integers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from layoutsolve.emit.tflite.draft import Call
+
+Row = Callable[[Call], None]
+Fits = Callable[[Call], bool]
+
+ROWS: dict[str, Row] = {}
+"""By operator of ONNX, what writes it."""
+
+QUANTISED: dict[str, Fits] = {}
+"""By operator of ONNX, whether a kernel computes on the quantised numbers of a node; others compute in floats."""
+
+
+def row(*operators: str, quantised: Fits | None = None) -> Callable[[Row], Row]:
+    """Register what writes some operators."""
+
+    def register(function: Row) -> Row:
+        for operator in operators:
+            assert operator not in ROWS, operator
+            ROWS[operator] = function
+            if quantised is not None:
+                QUANTISED[operator] = quantised
+        return function
+
+    return register

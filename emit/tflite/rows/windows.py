@@ -1,0 +1,408 @@
+"""Convolutions and pooling: windows over images, channels-last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.ir.graph import Array, Dim, Quant, Value
+
+SAME, VALID = range(2)
+"""The ways of padding, by their numbers in the schema."""
+
+_SIDES = ("d", "h", "w")
+_MOST_DENSE = 1 << 22
+"""The most elements of weights that are written with zeros between groups."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window's size, steps and dilations along each dimension in space, and the padding before and behind it."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    behind: tuple[int, ...]
+
+    @property
+    def extents(self) -> list[int]:
+        """How far a window reaches."""
+        return [(size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True)]
+
+
+def _window(call: Call, kernel: Sequence[int], sizes: Sequence[int], results: Sequence[int]) -> Window:
+    """The window of a node on images of some sizes, which makes images of other sizes of them."""
+    count = len(kernel)
+    strides, dilations = (tuple(call.attribute(name) or (1,) * count) for name in ("strides", "dilations"))
+    padding, how = tuple(call.attribute("pads") or (0,) * 2 * count), call.attribute("auto_pad", "NOTSET")
+    window = Window(tuple(kernel), strides, dilations, padding[:count], padding[count:])
+    if how in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [
+            max((result - 1) * stride + extent - size, 0)
+            for result, stride, extent, size in zip(results, strides, window.extents, sizes, strict=True)
+        ]
+        small, large = tuple(each // 2 for each in totals), tuple(-(-each // 2) for each in totals)
+        before, behind = (small, large) if how == "SAME_UPPER" else (large, small)
+        return Window(window.kernel, strides, dilations, before, behind)
+    rest = [
+        (result - 1) * stride + extent - size - start
+        for result, stride, extent, size, start in zip(
+            results, strides, window.extents, sizes, window.before, strict=True
+        )
+    ]  # what the windows really reach, less than stated or, where sizes are rounded up, more
+    behind = tuple(max(need, 0) for need in rest)
+    return Window(window.kernel, strides, dilations, window.before, behind)
+
+
+def _padding(window: Window, sizes: Sequence[int]) -> int | None:
+    """The way of padding that a window has, None where it is neither."""
+    if not any((*window.before, *window.behind)):
+        return VALID
+    for size, stride, extent, before, behind in zip(
+        sizes, window.strides, window.extents, window.before, window.behind, strict=True
+    ):
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+        if (before, behind) != (total // 2, total - total // 2):
+            return None
+    return SAME
+
+
+def _padded(
+    call: Call, tensor: int, shape: Sequence[Dim], window: Window, value: float | None
+) -> tuple[int, list[Dim]]:
+    """An image with the window's padding around it, of what a quantised 0 is or of a ``value``."""
+    amounts = [(0, 0), *zip(window.before, window.behind, strict=True), (0, 0)]
+    larger = [size if not sum(pair) else size + sum(pair) for size, pair in zip(shape, amounts, strict=True)]  # type: ignore[operator]
+    pads = call.constant(amounts)
+    if value is None:
+        return call.move("PAD", tensor, [pads], larger), larger
+    dtype = call.draft.tensors[tensor].dtype
+    filled = np.iinfo(dtype).min if dtype != "float32" else value
+    constant = call.constant(filled, dtype)
+    if call.draft.tensors[tensor].quant is not None:
+        quant = call.value(0).quant
+        constant = call.draft.add(
+            call.draft.names.derived(call.result, "lowest"), dtype, (), quant, np.array(filled, dtype)
+        )
+    return call.move("PADV2", tensor, [pads, constant], larger), larger
+
+
+def _image(call: Call, rank: int) -> None:
+    """Raise unless the first input of a node is an image in channels-last order."""
+    if call.order(0) != (0, rank - 1, *range(1, rank - 1)):
+        raise ExpressionError(
+            "no operator has it on images in this order of dimensions", "report it: the plan is wrong"
+        )
+
+
+def _spread(call: Call, value: Value) -> tuple[list[Dim], list[int]]:
+    """An image's shape, and its sizes in space, which must be known."""
+    space = [size for size in value.shape[1:-1] if isinstance(size, int)]
+    if len(space) != len(value.shape) - 2:
+        raise ExpressionError(f"the size of the image '{value.name}' is dynamic", "fix it with --shape")
+    return list(value.shape), space
+
+
+def _along_a_line(call: Call, tensor: int, shape: Sequence[Dim]) -> tuple[int, list[Dim]]:
+    """A line of pixels as an image of height 1."""
+    image = [shape[0], 1, *shape[1:]]
+    return call.reshape(tensor, image), image
+
+
+def _is_product(call: Call) -> bool:
+    """Whether a kernel computes a product of quantised numbers by weights in its own steps."""
+    data, weights, made = call.value(0), call.value(1), call.output
+    if data.quant is None or weights.quant is None or made.quant is None or weights.data is None:
+        return False
+    if data.dtype != made.dtype or data.quant.axis is not None or not _has_bias(call, data.quant, weights.quant):
+        return False
+    if data.dtype == "uint8":
+        return weights.dtype == "uint8" and weights.quant.axis is None
+    symmetric = weights.dtype == "int8" and not weights.quant.zero_point.any()
+    return symmetric and (data.dtype == "int8" or (data.dtype == "int16" and not data.quant.zero_point.any()))
+
+
+def _has_bias(call: Call, data: Quant, weights: Quant) -> bool:
+    """Whether what is added is a constant."""
+    return not call.has(2) or call.value(2).data is not None
+
+
+def added_to(call: Call, channels: int) -> int:
+    """What a convolution adds to each channel."""
+    if call.has(2) and call.data(2) is None:
+        return call.tensor(2)
+    return bias_of(call, call.data(2), channels)
+
+
+def bias_of(call: Call, added: Array | None, channels: int) -> int:
+    """What a product adds to each channel: floats, or integers in steps of the product of both scales."""
+    data, weights = call.value(0).quant, call.value(1).quant
+    if data is None or weights is None:
+        return call.constant(np.zeros(channels) if added is None else added.reshape(-1), "float32")
+    scale = data.scale * weights.scale
+    wide = call.value(0).dtype == "int16"
+    stored = np.zeros(channels, np.int64)
+    if added is not None:
+        given = call.value(2)
+        if given.quant is not None and np.allclose(given.quant.scale, scale, rtol=1e-6):
+            stored = added.reshape(-1).astype(np.int64)
+        else:
+            real = added.reshape(-1) if given.quant is None else given.quant.real(added).reshape(-1)
+            stored = np.rint(real.astype(np.float64) / scale).astype(np.int64)
+    limits = np.iinfo(np.int64 if wide else np.int32)
+    stored = np.clip(stored, limits.min, limits.max)
+    quant = Quant(scale.astype(np.float32), np.zeros(scale.size, np.int32), None if scale.size == 1 else 0)
+    dtype = "int64" if wide else "int32"
+    name = call.draft.names.derived(call.result, "bias")
+    return call.draft.add(name, dtype, (channels,), quant, stored.astype(dtype))
+
+
+@row("Conv", quantised=_is_product)
+def convolution(call: Call) -> None:
+    """Conv: CONV_2D, DEPTHWISE_CONV_2D or CONV_3D, on a line of pixels as on an image of height 1."""
+    value, weights, made = call.value(0), call.value(1), call.output
+    rank = len(value.shape)
+    _image(call, rank)
+    shape, space = _spread(call, value)
+    results = [int(size) for size in made.shape[1:-1]]  # type: ignore[arg-type]
+    order, _data = call.order(1), call.data(1)
+    logical = [call.sizes(weights)[place] for place in order]
+    window = _window(call, logical[2:], space, results)
+    if rank == 5:
+        _volume(call, window, call.known(1, "weights").transpose(order), shape, space)
+        return
+    depthwise = order == (rank - 1, 0, *range(1, rank - 1))
+    if not depthwise and order != (0, rank - 1, *range(1, rank - 1)):
+        raise ExpressionError("its weights are in no order that LiteRT has", "report it: the plan is wrong")
+    tensor, kernel, final = call.tensor(0), call.tensor(1), list(made.shape)
+    if rank == 3:
+        tensor, shape = _along_a_line(call, tensor, shape)
+        kernel = _along_height(call, weights, kernel)
+        space, final = [1, *space], [made.shape[0], 1, *made.shape[1:]]
+        window = Window(*((first, *each) for first, each in zip((1, 1, 1, 0, 0), _parts(window), strict=True)))
+    padding = _padding(window, space)
+    if padding is None:
+        tensor, shape = _padded(call, tensor, shape, window, None)
+        padding = VALID
+    channels = logical[0]
+    bias = added_to(call, channels)
+    options: dict[str, Any] = {
+        "padding": padding,
+        **{f"stride_{side}": each for side, each in zip("hw", window.strides, strict=True)},
+        **{f"dilation_{side}_factor": each for side, each in zip("hw", window.dilations, strict=True)},
+        "fused_activation_function": call.activation,
+    }
+    if depthwise:
+        options["depth_multiplier"] = channels // int(value.shape[-1])  # type: ignore[arg-type]
+    operator = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+    if rank == 3:
+        between = call.temporary(final, made.dtype, made.quant)
+        call.write(operator, [tensor, kernel, bias], [between], **options)
+        call.reshape(between, made.shape, call.target())
+    else:
+        call.write(operator, [tensor, kernel, bias], **options)
+
+
+def _parts(window: Window) -> tuple[tuple[int, ...], ...]:
+    return window.kernel, window.strides, window.dilations, window.before, window.behind
+
+
+def _along_height(call: Call, weights: Value, kernel: int) -> int:
+    """Weights of a line of pixels as those of an image of height 1."""
+    shape = [weights.shape[0], 1, *weights.shape[1:]]
+    if weights.data is None:
+        return call.reshape(kernel, shape)
+    quant = weights.quant
+    if quant is not None and quant.axis:
+        quant = Quant(quant.scale, quant.zero_point, quant.axis + 1)
+    return call.draft.add(
+        call.draft.names.derived(weights.name, "image"), weights.dtype, tuple(shape), quant, weights.data[:, None]
+    )
+
+
+def _volume(call: Call, window: Window, logical: Array, shape: list[Dim], space: list[int]) -> None:
+    """Write a convolution of three dimensions in space."""
+    if call.attribute("group", 1) != 1:
+        raise ExpressionError("it is a convolution of volumes in groups", "split it into one for each group")
+    tensor, padding = call.tensor(0), _padding(window, space)
+    if padding is None:
+        tensor, shape = _padded(call, tensor, shape, window, None)
+        padding = VALID
+    kernel = call.draft.constant(np.ascontiguousarray(logical.transpose(2, 3, 4, 1, 0)), call.result)
+    options = {
+        "padding": padding,
+        **{f"stride_{side}": each for side, each in zip("dhw", window.strides, strict=True)},
+        **{f"dilation_{side}_factor": each for side, each in zip("dhw", window.dilations, strict=True)},
+        "fused_activation_function": call.activation,
+    }
+    call.write("CONV_3D", [tensor, kernel, added_to(call, logical.shape[0])], **options)
+
+
+@row("ConvTranspose")
+def transposed_convolution(call: Call) -> None:
+    """ConvTranspose: TRANSPOSE_CONV, and a SLICE of what it computes beyond the result."""
+    value, made = call.value(0), call.output
+    rank = len(value.shape)
+    _image(call, rank)
+    if rank > 4:
+        raise ExpressionError(
+            "it is a transposed convolution of volumes", "write it as a convolution of two dimensions"
+        )
+    shape, space = _spread(call, value)
+    result = call.sizes(made)
+    kernel = _dense(call, call.known(1, "weights").transpose(call.order(1)))
+    count = rank - 2
+    strides = tuple(call.attribute("strides") or (1,) * count)
+    full = [(size - 1) * stride + extent for size, stride, extent in zip(space, strides, kernel.shape[2:], strict=True)]
+    before = _before(call, full, result[1:-1])
+    tensor, target, final = call.tensor(0), call.target(), list(result)
+    if rank == 3:
+        tensor, shape = _along_a_line(call, tensor, shape)
+        kernel, strides, space = kernel[:, :, None], (1, *strides), [1, *space]
+        full, before, final = [1, *full], [0, *before], [result[0], 1, *result[1:]]
+    weights = call.draft.constant(np.ascontiguousarray(kernel.transpose(1, 2, 3, 0)), call.result)
+    bias = added_to(call, kernel.shape[1])
+    totals = [max(whole - size, 0) for whole, size in zip(full, final[1:-1], strict=True)]
+    same = all(
+        -(-size // stride) == read and start == total // 2
+        for size, stride, read, start, total in zip(final[1:-1], strides, space, before, totals, strict=True)
+    )
+    larger = [max(whole, size + start) for whole, size, start in zip(full, final[1:-1], before, strict=True)]
+    computed = final if same else [final[0], *larger, final[3]]
+    options = {"padding": SAME if same else VALID, "stride_h": strides[0], "stride_w": strides[1]}
+    last = target if computed == list(result) else call.temporary(computed)
+    call.write("TRANSPOSE_CONV", [call.constant(computed), weights, tensor, bias], [last], **options)
+    if computed != final:
+        begin, size = call.constant([0, *before, 0]), call.constant(final)
+        if final == list(result):
+            call.write("SLICE", [last, begin, size], [target])
+            return
+        last = call.step("SLICE", [last, begin, size], final)
+    if final != list(result):
+        call.reshape(last, made.shape, target)
+
+
+def _before(call: Call, full: Sequence[int], result: Sequence[int]) -> list[int]:
+    """How much of what a transposed convolution computes is cut off in front."""
+    how, count = call.attribute("auto_pad", "NOTSET"), len(full)
+    if how == "NOTSET" and call.attribute("output_shape") is None:
+        return [int(each) for each in (call.attribute("pads") or (0,) * count)[:count]]
+    extra = call.attribute("output_padding") or (0,) * count
+    totals = [max(whole + more - size, 0) for whole, more, size in zip(full, extra, result, strict=True)]
+    return [total // 2 if how != "SAME_LOWER" else total - total // 2 for total in totals]
+
+
+def _dense(call: Call, weights: Array) -> Array:
+    """Weights of a transposed convolution, inputs first, without groups and dilations: zeros stand between them."""
+    groups, dilations = call.attribute("group", 1), call.attribute("dilations")
+    if groups > 1:
+        read, written = weights.shape[0] // groups, weights.shape[1]
+        if weights.size * groups > _MOST_DENSE:
+            raise ExpressionError("it is a transposed convolution of many groups", "split it into one for each group")
+        dense = np.zeros((weights.shape[0], written * groups, *weights.shape[2:]), weights.dtype)
+        for group in range(groups):
+            rows = slice(group * read, (group + 1) * read)
+            dense[rows, group * written : (group + 1) * written] = weights[rows]
+        weights = dense
+    if dilations is not None and any(each != 1 for each in dilations):
+        sizes = [(size - 1) * each + 1 for size, each in zip(weights.shape[2:], dilations, strict=True)]
+        spread = np.zeros((*weights.shape[:2], *sizes), weights.dtype)
+        spread[(slice(None), slice(None), *(slice(None, None, each) for each in dilations))] = weights
+        weights = spread
+    return weights
+
+
+def _pools(call: Call) -> bool:
+    """Whether bytes are pooled in the same steps."""
+    value, made = call.value(0), call.output
+    same = value.in_bytes and made.in_bytes and value.dtype == made.dtype
+    return same and value.quant is not None and value.quant.matches(made.quant)
+
+
+@row("MaxPool", quantised=_pools)
+def max_pool(call: Call) -> None:
+    """MaxPool: padding is the lowest value."""
+    if len(call.node.outputs) > 1 and call.node.outputs[1]:
+        raise ExpressionError("it gives the places of what it takes", "compute them with ArgMax")
+    _pool(call, "MAX_POOL_2D")
+
+
+@row("AveragePool", quantised=_pools)
+def average_pool(call: Call) -> None:
+    """AveragePool: where padding is none that its kernel has, the mean of a window is corrected by its elements."""
+    _pool(call, "AVERAGE_POOL_2D")
+
+
+def _pool(call: Call, operator: str) -> None:
+    value, made = call.value(0), call.output
+    rank = len(value.shape)
+    _image(call, rank)
+    if rank not in (3, 4):
+        raise ExpressionError("it pools volumes", "pool along two dimensions, then along the third")
+    shape, space = _spread(call, value)
+    results = [int(size) for size in made.shape[1:-1]]  # type: ignore[arg-type]
+    kernel = tuple(call.attribute("kernel_shape"))
+    stated = tuple(call.attribute("pads") or (0,) * 2 * len(kernel))
+    window = _window(call, kernel, space, results)
+    if any(each != 1 for each in window.dilations):
+        raise ExpressionError("its windows are dilated", "use windows without dilations")
+    tensor, final = call.tensor(0), list(made.shape)
+    if rank == 3:
+        tensor, shape = _along_a_line(call, tensor, shape)
+        space, final = [1, *space], [made.shape[0], 1, *made.shape[1:]]
+        window = Window(*((first, *each) for first, each in zip((1, 1, 1, 0, 0), _parts(window), strict=True)))
+    padding, factors = _padding(window, space), None
+    means = operator == "AVERAGE_POOL_2D"
+    counted = bool(call.attribute("count_include_pad", 0)) and any((*window.before, *window.behind))
+    if padding is None or (means and counted):
+        if means:
+            factors = _corrections(window, space, final[1:-1], counted, stated)
+        tensor, shape = _padded(call, tensor, shape, window, None if means else -np.inf)
+        padding = VALID
+    options = {
+        "padding": padding,
+        "stride_h": window.strides[0],
+        "stride_w": window.strides[1],
+        "filter_height": window.kernel[0],
+        "filter_width": window.kernel[1],
+        "fused_activation_function": call.activation if factors is None else 0,
+    }
+    if rank == 4 and factors is None:
+        call.write(operator, [tensor], **options)
+        return
+    between = call.temporary(final, made.dtype, made.quant)
+    call.write(operator, [tensor], [between], **options)
+    if factors is not None:
+        constant = call.constant(factors, "float32")
+        if rank == 4:
+            call.write("MUL", [between, constant], fused_activation_function=call.activation)
+            return
+        between = call.step("MUL", [between, constant], final, fused_activation_function=call.activation)
+    call.reshape(between, made.shape, call.target())
+
+
+def _corrections(
+    window: Window, sizes: Sequence[int], results: Sequence[Dim], counted: bool, stated: Sequence[int]
+) -> Array | None:
+    """By what the means of whole windows are multiplied to be those of the elements that count: of the image, or of
+    the padding that is stated as well. None where it is 1 everywhere.
+    """
+    behind = stated[len(stated) // 2 :]
+    behind = (*(0 for _ in range(len(sizes) - len(behind))), *behind)
+    sides = []
+    for axis, size in enumerate(sizes):
+        start = window.before[axis]
+        low, high = (0, start + size + behind[axis]) if counted else (start, start + size)
+        firsts = np.arange(int(results[axis])) * window.strides[axis]  # type: ignore[arg-type]
+        sides.append(np.minimum(firsts + window.kernel[axis], high) - np.maximum(firsts, low))
+    counts = sides[0][:, None] * sides[1][None, :]
+    factors = prod(window.kernel) / counts.astype(np.float64)
+    return None if (factors == 1.0).all() else factors[None, :, :, None].astype(np.float32)

@@ -1,0 +1,135 @@
+"""From a graph as it is written to a TensorFlow Lite model: a row for each node, in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from layoutsolve.emit.tflite.copies import Copier, Origins, copies
+from layoutsolve.emit.tflite.draft import Call, Draft
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.fusion import Fused, fused
+from layoutsolve.emit.tflite.gelus import recognised
+from layoutsolve.emit.tflite.meanings import annotated
+from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
+from layoutsolve.emit.tflite.sharing import separated
+from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.frontend.tflite.reading.model import Model, Signature, Subgraph
+from layoutsolve.ir.graph import KEPT, Graph, Node
+
+SIGNATURE = "serving_default"
+"""The key of the signature of a model that has none in its source."""
+
+
+def written(graph: Graph, source: Origins | None = None, facts: Mapping[str, str] | None = None) -> Model:
+    """The TensorFlow Lite model of a graph; operators of a ``source`` in TensorFlow Lite stay what they are where their
+    tensors lie as they do there. ``facts`` are told in the model's metadata.
+
+    Raises :class:`UnsupportedError`, listing every node that LiteRT's operators do not express.
+    """
+    graph = annotated(graph if source is not None else recognised(graph))
+    draft = Draft(graph, graph.names if source is None else {})
+    try:
+        for name in graph.inputs:
+            draft.value(name)
+    except ExpressionError as error:
+        raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
+    same = copies(graph, source) if source is not None else {}
+    copied = {number for copy in same.values() for number in copy.nodes}
+    together, gone = fused(graph, copied)
+    copier = Copier(draft, source) if source is not None else None
+    gaps: list[Gap] = []
+    for number, node in enumerate(graph.nodes):
+        if number in same and copier is not None:
+            copier.write(same[number])
+        if number not in copied and number not in gone:
+            gaps += _node(draft, node, together.get(number), source is not None)
+    if gaps:
+        raise UnsupportedError(gaps)
+    return _model(draft, source, facts or {})
+
+
+def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str]) -> Model:
+    """The model of all that is drafted, with what the source says of itself."""
+    graph = draft.graph
+    inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
+    name = "main" if source is None else source.model.subgraphs[source.position].name
+    operators = tuple(separated(draft, frozenset((*inputs, *outputs))))
+    subgraph = Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)
+    ports = [
+        {graph.names.get(name, name): draft.value(name) for name in names} for names in (graph.inputs, graph.outputs)
+    ]
+    told = {key: memoryview(value.encode()) for key, value in facts.items()}
+    if source is None:
+        return Model((subgraph,), (Signature(SIGNATURE, 0, *ports),), told, {}, "", 0)
+    before = source.model.subgraphs[source.position]
+    places = {
+        index: draft.value(name)
+        for side in zip((before.inputs, before.outputs), (graph.inputs, graph.outputs), strict=True)
+        for index, name in _pairs(*side)
+    }
+    subgraphs = tuple(
+        subgraph if number == source.position else each for number, each in enumerate(source.model.subgraphs)
+    )
+    signatures = tuple(
+        _renumbered(each, places) if each.subgraph == source.position else each for each in source.model.signatures
+    )
+    return replace(source.model, subgraphs=subgraphs, signatures=signatures, metadata={**source.model.metadata, **told})
+
+
+def _renumbered(signature: Signature, places: Mapping[int, int]) -> Signature:
+    """A signature of tensors that have other numbers."""
+    inputs, outputs = (
+        {name: places[index] for name, index in side.items() if index in places}
+        for side in (signature.inputs, signature.outputs)
+    )
+    return replace(signature, inputs=inputs, outputs=outputs)
+
+
+def _pairs(tensors: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
+    """The tensors that are inputs, or outputs, of a source, each with what it is called in the graph."""
+    different = list(dict.fromkeys(tensors))
+    return list(zip(different if len(different) == len(names) else tensors, names, strict=True))
+
+
+def _node(draft: Draft, node: Node, together: Fused | None, exactly: bool) -> list[Gap]:
+    """Write a node; what LiteRT does not express of it."""
+    try:
+        _write(draft, node, together or Fused(node.outputs[0] if node.outputs else ""), exactly)
+    except ExpressionError as error:
+        origin = node.origin
+        op = node.op.removeprefix(KEPT)
+        place = (origin.subgraph, origin.index, origin.operator) if origin is not None else (0, 0, op)
+        return [Gap(*place, node.outputs[0] if node.outputs else "", f"in LiteRT {error.reason}", error.remedy)]
+    return []
+
+
+def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
+    """Write a node; what is stored as integers is computed with in floats where no kernel does it in theirs. Where the
+    result is to be ``exactly`` that of a source in TensorFlow Lite, its kernels alone may compute with integers.
+    """
+    call = Call(draft, node, together.result, together.activation)
+    if together.bias:
+        bound = Node("Gemm", (*node.inputs[:2], together.bias), node.outputs, {}, node.origin)
+        call = Call(draft, bound, together.result, together.activation)
+    row = ROWS.get(call.op)
+    if row is None or node.region is not None or node.op.startswith(KEPT):
+        raise ExpressionError(
+            f"no operator expresses {call.op.removeprefix(KEPT)}", "cut the model with --from or --to"
+        )
+    stored = node.storage or call.op == "Identity" or not _is_quantised(draft.graph, call)
+    if not stored and exactly:
+        raise ExpressionError("its int8 kernel is not there in other layouts")
+    if not stored and not QUANTISED.get(call.op, _never)(call):
+        call = Call(draft, call.node, call.result, call.activation, in_floats=True)
+    row(call)
+    call.close()
+
+
+def _never(call: Call) -> bool:
+    return False
+
+
+def _is_quantised(graph: Graph, call: Call) -> bool:
+    names = (*call.node.inputs, *call.node.outputs, call.result)
+    return any(graph.values[name].quant is not None for name in names if name)

@@ -1,0 +1,245 @@
+"""Each operator that is written to TensorFlow Lite, in LiteRT against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import layoutsolve
+from layoutsolve.emit.tflite.rows import ROWS
+from layoutsolve.errors import UnsupportedError
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.runtimes import OnnxRuntime, runtime_of
+from tests.truth import litert
+
+RANDOM = np.random.default_rng(5)
+IMAGE = (1, 4, 6, 8)
+
+
+def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:
+    """Random floats."""
+    return RANDOM.uniform(low, high, shape).astype(np.float32)
+
+
+def whole(*values: Any, dtype: str = "int64") -> Array:
+    """Whole numbers."""
+    return np.array(values, dtype)
+
+
+class Case:
+    """A node: its inputs, of which arrays are constants and those in ``fed`` are given, and its attributes."""
+
+    def __init__(self, *inputs: Array | None, fed: Sequence[int] = (0,), outputs: int = 1, **attributes: Any) -> None:
+        self.inputs, self.fed, self.outputs, self.attributes = inputs, fed, outputs, attributes
+
+    def model(self, operator: str) -> tuple[onnx.ModelProto, list[Array]]:
+        """The model of one node, and what it is given."""
+        names = ["" if each is None else f"x{number}" for number, each in enumerate(self.inputs)]
+        node = helper.make_node(operator, names, [f"y{number}" for number in range(self.outputs)], **self.attributes)
+        pairs = [(name, each) for name, each in zip(names, self.inputs, strict=True) if each is not None]
+        given = [
+            (name, each)
+            for number, (name, each) in enumerate(zip(names, self.inputs, strict=True))
+            if number in self.fed
+        ]
+        constants = [numpy_helper.from_array(each, name) for name, each in pairs if name not in dict(given)]
+        ports = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+            for name, each in given
+            if each is not None
+        ]
+        results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = helper.make_graph([node], "one", ports, results, constants)
+        opset = 24 if operator in ("RMSNormalization", "Swish") else 20
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        made = onnx.shape_inference.infer_shapes(made)
+        return made, [each for _, each in given if each is not None]
+
+
+X = real(*IMAGE)
+FLAGS = RANDOM.random(IMAGE) < 0.5
+UNARY = ("Abs", "Atan", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "IsNaN", "LeakyRelu",
+         "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Celu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign",
+         "Tan", "Tanh", "ThresholdedRelu", "Identity")  # fmt: skip
+BINARY = (
+    "Add",
+    "Div",
+    "Max",
+    "Min",
+    "Mul",
+    "Pow",
+    "Sub",
+    "Sum",
+    "Mean",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+)
+REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+              "ReduceProd", "ReduceSum", "ReduceSumSquare")  # fmt: skip
+P = real(*IMAGE, low=0.1, high=1.3)
+LSTM = (real(5, 2, 3), real(2, 16, 3), real(2, 16, 4), real(2, 32), None, real(2, 2, 4), real(2, 2, 4))
+TWICE = whole(1, 1, 2, 2, dtype="float32")
+GRU = real(5, 2, 3), real(1, 12, 3), real(1, 12, 4), real(1, 24)
+CASES: Mapping[str, Sequence[Case]] = {
+    **{operator: [Case(P if operator in ("Reciprocal", "Tan") else X)] for operator in UNARY},
+    **{
+        operator: [Case(P, P + 0.5, fed=(0, 1)), Case(P, real(8, low=0.5)), Case(P, real(4, 1, 1, low=0.5), fed=(0, 1))]
+        for operator in BINARY
+    },
+    **{operator: [Case(P, whole(1, 3), keepdims=0), Case(P, whole(2)), Case(P)] for operator in REDUCTIONS},
+    "And": [Case(FLAGS, FLAGS[:, ::-1], fed=(0, 1))],
+    "Or": [Case(FLAGS, FLAGS[:, ::-1], fed=(0, 1))],
+    "Xor": [Case(FLAGS, FLAGS[:, ::-1], fed=(0, 1))],
+    "Not": [Case(FLAGS)],
+    "Log": [Case(P)],
+    "Sqrt": [Case(P)],
+    "Gelu": [Case(X), Case(X, approximate="tanh")],
+    "Swish": [Case(X), Case(X, alpha=1.5)],
+    "PRelu": [
+        Case(X, real(4, 1, 1)),
+        Case(X, real(1, 4, 1, 8), fed=(0, 1)),
+        Case(real(2, 3, 2, 3, 4), real(2, 1, 2, 1, 4)),
+    ],
+    "Clip": [
+        *(Case(X, np.float32(low), np.float32(high)) for low, high in ((0, 6), (-1, 1), (0, 1), (-0.5, 0.7))),
+        Case(X, None, np.float32(1)),
+    ],
+    "Mod": [Case(whole(7, -7, 5), whole(3, 3, -2), fed=(0, 1))],
+    "Where": [Case(FLAGS, X, real(8), fed=(0, 1))],
+    "Cast": [Case(X, to=onnx.TensorProto.INT32), Case(whole(3, 0, -2), to=onnx.TensorProto.FLOAT)],
+    "Conv": [
+        Case(X, real(5, 4, 3, 3), real(5), pads=[1, 1, 1, 1]),
+        Case(X, real(5, 4, 3, 3), strides=[2, 2], pads=[0, 1, 1, 0]),
+        Case(X, real(8, 1, 3, 3), real(8), group=4, dilations=[2, 1], pads=[2, 1, 2, 1]),
+        Case(X, real(4, 2, 2, 3), group=2),
+        Case(X, real(5, 4, 3, 3), real(5), fed=(0, 1, 2)),
+        Case(real(1, 4, 9), real(6, 4, 3), real(6), pads=[1, 1], strides=[2]),
+        Case(real(1, 4, 9), real(8, 1, 3), group=4),
+        Case(real(1, 2, 4, 5, 6), real(3, 2, 2, 2, 2), real(3), pads=[1, 0, 1, 0, 1, 0]),
+    ],
+    "ConvTranspose": [
+        Case(X, real(4, 5, 3, 3), real(5), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+        Case(X, real(4, 5, 2, 2), strides=[2, 2]),
+        Case(X, real(4, 1, 3, 3), group=4, dilations=[2, 2], pads=[1, 0, 0, 2]),
+        Case(real(1, 4, 9), real(4, 3, 4), strides=[2], pads=[1, 1]),
+        Case(X, real(4, 2, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
+    ],
+    "MaxPool": [
+        Case(X, kernel_shape=[2, 3], strides=[2, 2], pads=[0, 1, 1, 1]),
+        Case(X, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        Case(real(1, 4, 9), kernel_shape=[2], strides=[2]),
+    ],
+    "AveragePool": [
+        Case(X, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        Case(X, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1),
+        Case(X, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 0, 1]),
+        Case(X, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        Case(real(1, 4, 9), kernel_shape=[2]),
+    ],
+    "MatMul": [
+        Case(X, real(8, 5)), Case(real(2, 3, 4), real(2, 4, 5), fed=(0, 1)), Case(real(3, 4), real(4), fed=(0, 1)),
+        Case(real(4), real(2, 4, 3), fed=(0, 1)), Case(real(2, 1, 3, 2, 3, 4), real(3, 2, 4, 5), fed=(0, 1)),
+    ],
+    "Gemm": [
+        Case(real(3, 4), real(4, 5), real(5)),
+        Case(real(4, 3), real(5, 4), real(3, 5), transA=1, transB=1, alpha=0.5, beta=2.0),
+        Case(real(3, 4), real(5, 4), fed=(0, 1), transB=1),
+    ],
+    "Reshape": [Case(X, whole(4, -1))],
+    "Transpose": [Case(X, perm=[0, 2, 3, 1]), Case(real(2, 3, 2, 3, 2, 2, 2), perm=[6, 4, 2, 0, 1, 3, 5])],
+    "Concat": [Case(X, X + 1, real(1, 2, 6, 8), fed=(0, 1), axis=1)],
+    "Split": [Case(X, whole(1, 3), outputs=2, axis=1)],
+    "Slice": [
+        Case(X, whole(1, 2), whole(3, 8), whole(1, 3)),
+        Case(X, whole(-1, 0), whole(-100, 7), whole(1, 3), whole(-1, 3)),
+        Case(real(2, 2, 2, 3, 2, 4), whole(1), whole(3), whole(3)),
+    ],
+    "Pad": [
+        Case(X, whole(0, 0, 1, 2, 0, 0, 0, 1)), Case(X, whole(0, 1, 0, 2, 0, 0, -1, 1), np.float32(3)),
+        Case(X, whole(0, 0, 1, 2, 0, 0, 0, 1), mode="reflect"), Case(X, whole(0, 0, 1, 2, 0, 0, 0, 1), mode="edge"),
+        Case(real(2, 2, 2, 3, 2, 4), whole(0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2)),
+    ],
+    "Expand": [Case(real(4, 1, 8), whole(1, 4, 6, 8))],
+    "Tile": [Case(X, whole(1, 2, 1, 3))],
+    "Gather": [Case(X, whole(1, -1, 0), axis=1), Case(X, whole((1, -2), (0, 3)), fed=(0, 1), axis=3)],
+    "GatherND": [Case(X, whole((0, 1, -2), (0, 3, 0)))],
+    "GatherElements": [Case(X, RANDOM.integers(-8, 8, (1, 4, 6, 3)), axis=3, fed=fed) for fed in ((0,), (0, 1))],
+    "ScatterND": [Case(X, whole((0, 1), (0, -1)), real(2, 6, 8), fed=(0, 2))],
+    "ScatterElements": [Case(real(3, 4), whole((1, 0, 2, 1)), real(1, 4), fed=(0, 2))],
+    "OneHot": [Case(whole(1, -1, 0), whole(4), real(2)), Case(whole((1, 2), (0, 3)), whole(4), real(2), axis=0)],
+    "DepthToSpace": [Case(X, blocksize=2), Case(real(1, 8, 2, 3), blocksize=2, mode="CRD")],
+    "SpaceToDepth": [Case(X, blocksize=2)],
+    "Softmax": [Case(X), Case(X, axis=1), Case(real(2, 3, 2, 3, 4))],
+    "LogSoftmax": [Case(X), Case(X, axis=2)],
+    "ArgMax": [Case(X, axis=1), Case(X, axis=3, keepdims=0)],
+    "ArgMin": [Case(X, axis=2)],
+    "CumSum": [Case(X, whole(2)), Case(X, whole(-1), exclusive=1, reverse=1)],
+    "TopK": [Case(X, whole(3), outputs=2)],
+    "BatchNormalization": [Case(X, real(4), real(4), real(4), real(4, low=0.5))],
+    "InstanceNormalization": [Case(X, real(4), real(4))],
+    "LayerNormalization": [Case(X, real(8), real(8)), Case(X, real(6, 8), axis=2)],
+    "RMSNormalization": [Case(X, real(8))],
+    "LpNormalization": [Case(X, axis=1), Case(X, axis=3, p=1)],
+    "LRN": [Case(X, size=3)],
+    "Resize": [
+        Case(X, None, None, whole(1, 4, 12, 16)), Case(X, None, None, whole(1, 4, 9, 5), mode="linear"),
+        Case(X, None, TWICE, coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        Case(X, None, None, whole(1, 4, 9, 11), mode="linear", coordinate_transformation_mode="align_corners"),
+        Case(X, None, None, whole(1, 4, 9, 11), mode="cubic"), Case(X, None, None, whole(1, 7, 6, 8), mode="linear"),
+    ],
+    "LSTM": [Case(*LSTM, fed=(0, 5, 6), outputs=3, hidden_size=4, direction="bidirectional")],
+    "GRU": [
+        Case(*GRU, outputs=2, hidden_size=4, linear_before_reset=reset, direction=way)
+        for reset, way in ((0, "forward"), (1, "reverse"))
+    ],
+    "RNN": [Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4)],
+}  # fmt: skip
+ALIASES = {"FusedMatMul": "MatMul of transposed matrices, which only ONNX Runtime has"}
+
+
+def test_every_operator_has_a_case() -> None:
+    assert set(ROWS) == set(CASES) | set(ALIASES)
+
+
+@pytest.mark.parametrize(
+    ("operator", "number"), [(operator, number) for operator, cases in CASES.items() for number in range(len(cases))]
+)
+def test_operator(operator: str, number: int) -> None:
+    """LiteRT gives what ONNX Runtime does, in its plain kernels and with XNNPACK."""
+    model, given = CASES[operator][number].model(operator)
+    truth = OnnxRuntime(model.SerializeToString(), level="none")
+    expected = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for delegate in (False, True):
+        found = litert().run(written, given, delegate=delegate).results
+        for one, other in zip(expected, found, strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+REFUSED: Mapping[str, Callable[[], Case]] = {
+    "Det": lambda: Case(real(3, 3)),
+    "Hardmax": lambda: Case(real(3, 4)),
+    "Mod": lambda: Case(real(3), real(3), fed=(0, 1), fmod=1),
+}
+
+
+@pytest.mark.parametrize("operator", REFUSED)
+def test_what_litert_does_not_express_is_refused(operator: str) -> None:
+    model, _ = REFUSED[operator]().model(operator)
+    with pytest.raises(UnsupportedError, match=operator):
+        layoutsolve.convert(model, to="tflite")
+
+
+def test_inputs_have_their_names() -> None:
+    model, _ = CASES["Add"][0].model("Add")
+    written = layoutsolve.convert(model, to="tflite").content("")
+    assert [name for name, _, _ in runtime_of(written).inputs] == ["x0", "x1"]

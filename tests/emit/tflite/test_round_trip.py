@@ -1,0 +1,123 @@
+"""TensorFlow Lite to TensorFlow Lite, directly and by way of ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from experiments.fuzz.tflite_round_trip import judged
+from layoutsolve.emit.tflite.sharing import VIEWS
+from layoutsolve.errors import OptionError
+from layoutsolve.frontend.tflite.reading.reader import parse
+from tests.builder import Builder
+from tests.truth import litert
+
+RIGHT = ("right", "kept", "refused", "source refused")
+
+
+@pytest.mark.parametrize("seed", range(30000, 30030))
+def test_random_network(seed: int) -> None:
+    _, verdicts = judged(seed)
+    assert all(verdict.split("|")[0] in RIGHT for verdict in verdicts.values()), verdicts
+
+
+def channels_first(builder: Builder) -> tuple[int, int]:
+    """A convolution between Transposes, as exporters of channels-first networks write it; its input and output."""
+    x = builder.input("image", (1, 3, 8, 8))
+    last, kernel = builder.tensor("last", (1, 8, 8, 3)), builder.constant("kernel", np.ones((4, 3, 3, 3)), "float32")
+    builder.operator("TRANSPOSE", [x, builder.constant("to_last", np.array([0, 2, 3, 1], np.int32))], [last], {})
+    y, back = builder.tensor("y", (1, 8, 8, 4)), builder.tensor("back", (1, 4, 8, 8))
+    bias = builder.constant("bias", np.zeros(4), "float32")
+    options = {"padding": "SAME", "strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+    builder.operator("CONV_2D", [last, kernel, bias], [y], options)
+    builder.operator("TRANSPOSE", [y, builder.constant("to_first", np.array([0, 3, 1, 2], np.int32))], [back], {})
+    bent, again = builder.tensor("bent", (1, 4, 8, 8)), builder.tensor("again", (1, 8, 8, 4))
+    builder.operator("ABS", [back], [bent], {})
+    builder.operator(
+        "TRANSPOSE", [bent, builder.constant("to_last_again", np.array([0, 2, 3, 1], np.int32))], [again], {}
+    )
+    return x, again
+
+
+def test_transposes_between_operators_go() -> None:
+    builder = Builder()
+    _, again = channels_first(builder)
+    source = builder.finish(again)
+    found = layoutsolve.convert(source, to="tflite")
+    assert (found.before.transposes, found.moves.transposes, found.kept) == (3, 1, "")
+    assert found.report["transposes"] == 1 and found.report["format"] == "tflite"
+    assert found.report["operators"] == len(parse(found.content("")).subgraphs[0].operators) == 3
+    assert layoutsolve.verify(source, found).passed
+    assert found.provenance.options == {"to": "tflite"} and "--format=tflite" in found.provenance.command
+    moved = layoutsolve.convert(source, to="tflite", inputs={"image": ("NCHW", "NHWC")})
+    assert moved.moves.transposes == 0 and layoutsolve.verify(source, moved).passed
+    assert next(iter(moved.ports(inputs=True).values())) == "float32[1,8,8,3]"
+
+
+def test_what_a_model_says_of_itself_stays() -> None:
+    builder = Builder()
+    x, again = channels_first(builder)
+    builder.signature({"in": x}, {"out": again}, "main")
+    source = builder.finish(again)
+    found = parse(layoutsolve.convert(source, to="tflite").content(""))
+    before = parse(source)
+    (one,), (other,) = before.signatures, found.signatures
+    assert (one.key, [*one.inputs], [*one.outputs]) == (other.key, [*other.inputs], [*other.outputs])
+    names = [
+        [subgraph.tensors[index].name for index in subgraph.inputs + subgraph.outputs]
+        for subgraph in (before.subgraphs[0], found.subgraphs[0])
+    ]
+    assert names[0] == names[1] and found.description == before.description
+    assert set(before.metadata) <= set(found.metadata)
+
+
+def test_what_cannot_be_better_stays_byte_for_byte() -> None:
+    builder = Builder()
+    x, y = builder.input("x", (1, 4)), builder.tensor("y", (1, 4))
+    builder.operator("RELU", [x], [y], {})
+    source = builder.finish(y)
+    found = layoutsolve.convert(source, to="tflite")
+    assert found.kept and found.content("") == source
+
+
+def test_memory_that_litert_shares_is_not_destroyed() -> None:
+    """A product in place of what a view gives is not in the memory of what others read behind it."""
+    builder = Builder()
+    x = builder.input("x", (2, 8))
+    shapes = {name: builder.tensor(name, shape) for name, shape in (("a", (2, 8)), ("b", (2, 8)), ("view", (4, 4)))}
+    scaled, back, y = builder.tensor("scaled", (4, 4)), builder.tensor("back", (2, 8)), builder.tensor("y", (2, 8))
+    two = builder.constant("two", np.float32(2), "float32")
+    builder.operator("ADD", [x, two], [shapes["a"]], {})
+    builder.operator("MUL", [shapes["a"], two], [shapes["b"]], {})
+    builder.operator("RESHAPE", [shapes["b"], builder.constant("to", np.array([4, 4], np.int32))], [shapes["view"]], {})
+    builder.operator("MUL", [shapes["view"], builder.constant("row", np.arange(4), "float32")], [scaled], {})
+    builder.operator("RESHAPE", [scaled, builder.constant("from", np.array([2, 8], np.int32))], [back], {})
+    builder.operator("MAXIMUM", [shapes["b"], back], [y], {})
+    source = builder.finish(y)
+    data = np.arange(16, dtype=np.float32).reshape(2, 8)
+    twice = (data + 2) * 2
+    expected = np.maximum(twice, (twice.reshape(4, 4) * np.arange(4)).reshape(2, 8))
+    written = layoutsolve.convert(layoutsolve.convert(source, target="portable").model, to="tflite").content("")
+    np.testing.assert_allclose(litert().run(written, [data]).results[0], expected)
+    assert VIEWS
+
+
+@pytest.mark.parametrize("option", [{"opset": 18}, {"quant": "float"}, {"contrib": True}, {"weights": "symmetric"}])
+def test_options_about_onnx_are_refused(option: dict[str, object]) -> None:
+    builder = Builder()
+    _, again = channels_first(builder)
+    with pytest.raises(OptionError, match=next(iter(option))):
+        layoutsolve.convert(builder.finish(again), to="tflite", **option)  # type: ignore[arg-type]
+
+
+def test_the_same_bytes_each_time(tmp_path: Path) -> None:
+    builder = Builder()
+    _, again = channels_first(builder)
+    source = builder.finish(again)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(source)
+    one, other = (layoutsolve.convert(each, to="tflite").content("") for each in (source, path))
+    assert one == other
