@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layoutsolve.base import gc_pause
 from layoutsolve.conversion import arguments
-from layoutsolve.conversion.choices import Custom, Dynamic, InitializerInputs, Objective, Quant, Strategy, Weights
+from layoutsolve.conversion.choices import (
+    Custom,
+    Dynamic,
+    Format,
+    InitializerInputs,
+    Objective,
+    Quant,
+    Strategy,
+    Weights,
+)
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
@@ -44,6 +53,7 @@ def convert(
     *,
     objective: Objective = "min-executed",
     strategy: Strategy = "cpsat",
+    to: Format = "onnx",
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
@@ -61,12 +71,13 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
 ) -> Conversion:
-    """Convert a TensorFlow Lite model to ONNX, or optimise an ONNX model: the fewest Transposes, never more than the
-    source has.
+    """Convert a TensorFlow Lite or ONNX model to either of both, or optimise it: the fewest Transposes, never more than
+    the source has.
 
     :param source: path, bytes (any buffer), or a model in memory: an ``onnx.ModelProto`` or an ``onnx_ir.Model``.
     :param objective: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
     :param strategy: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
+    :param to: the format that is written: 'onnx', or 'tflite' for LiteRT (``docs/tflite_out.md``).
     :param layouts: by tensor name a pair of strings, the dimension order in the source model and the wanted one:
         ``{"image": ("NHWC", "NCHW")}``.
     :param inputs: layout of all graph inputs: 'keep', 'nchw', 'nhwc' or 'free'; or a mapping from names to such a
@@ -106,6 +117,16 @@ def convert(
     graph = reference(content, reading, stage, options.opset, budget)
     options.check_onnx() if graph.imports else options.check_tflite()
 
+    if options.to == "tflite":
+        with stage("solve"):
+            how = options.strategy
+            found = assign(graph, boundary, strategy=how, objective=goal.objective, target=goal.target, limit=limit)
+        with stage("emit"):
+            from layoutsolve.tflite_result import as_tflite  # which few conversions need
+
+            made = Provenance.of(content, VERSION, options.text, options.own_target)
+            return as_tflite(content, graph, boundary, found, reading, made, budget, stage)
+
     def converted(objective: str, assignment: Assignment | None = None) -> Conversion:
         said = replace(options, objective=objective)
         made = Provenance.of(content, VERSION, said.text, said.own_target)
@@ -121,16 +142,16 @@ def convert(
         how_read = (boundary, reading, external, content.file, origins)
         return Conversion(graph, assignment, model, stage.seconds, *how_read, mapped=content.mapped)
 
-    found = converted(goal.objective)
+    first = converted(goal.objective)
     if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
-        return found
+        return first
     from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
 
     still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
     if not still or options.layouts or options.shapes or options.opset:
-        return no_worse_but_for_ports(found, converted)
-    before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
-    return no_worse(content, found, converted, before)
+        return no_worse_but_for_ports(first, converted)
+    before = [first.provenance, replace(first.provenance, said=replace(options, objective="min-transpose").text)]
+    return no_worse(content, first, converted, before)
 
 
 Model = TypeVar("Model", bound="bytes | OnnxModel")
@@ -305,13 +326,37 @@ def _compared(
 
 def _foreign(conversion: Conversion) -> bool:
     """Whether a model has operators of domains that no runtime need know."""
+    if conversion.to != "onnx":
+        return False
     known = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", *(each.domain for each in conversion.model.functions)}
     return any(node.domain not in known for node in nodes_of(conversion.model.graph))
+
+
+def _run_both_in_litert(source: Content, conversion: Conversion, chosen: Mapping[str, Any]) -> Verification:
+    """Compare a model in TensorFlow Lite with its source, end to end."""
+    from layoutsolve.verification import onnx_source
+    from layoutsolve.verification.signature_model import exchanged, subgraph_of
+    from layoutsolve.verification.verify import verify as compared
+
+    moved: dict[str, Any] = {
+        "input_permutations": conversion.permutations(inputs=True),
+        "output_permutations": conversion.permutations(inputs=False),
+    }
+    data, rounds = conversion.content(""), any(value.quant is not None for value in conversion.graph.values.values())
+    if conversion.graph.imports:
+        known = {name: chosen[name] for name in ("seed", "samples", "data")}
+        original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
+        return onnx_source.verify(original, data, rounds=rounds, **known, **moved)
+    signature = conversion.reading.signature
+    main = exchanged(data, subgraph_of(data, signature))
+    return compared(bytes(source.data), main, signature=signature, **chosen, **moved)
 
 
 def _run_both(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
+    if conversion.to != "onnx":
+        return _run_both_in_litert(source, conversion, chosen)
     from layoutsolve.verification import onnx_source
     from layoutsolve.verification.verify import verify as compared
 

@@ -20,8 +20,10 @@ from layoutsolve.errors import OutputError
 from layoutsolve.frontend import Reading
 from layoutsolve.io.files import Output, is_special, scratch, written
 from layoutsolve.io.source import Mapped, unchanged
+from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph, Origin
-from layoutsolve.proto.weight_selection import running
+from layoutsolve.proto.data_movement import Moves, moves
+from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Boundary, Price, Tier
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
@@ -61,6 +63,9 @@ class Conversion:
     kept: str = ""
     mapped: tuple[Mapped, ...] = field(default=(), repr=False)
 
+    transpose, reshape = "Transpose", "Reshape"
+    """What the operators are called that move and reshape data."""
+
     def __getstate__(self) -> dict[str, object]:
         """State for pickling: all initializers are included, also those that are mapped from the source.
 
@@ -77,7 +82,7 @@ class Conversion:
         """HTML summary for notebooks: the levels of the objective, and the graph of the written model."""
         from layoutsolve.inspection.graph_svg import picture
 
-        title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
+        title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, {self.format_told}"
         return self.assignment.as_table(title, map(str, self.moved_ends)) + picture(self.model)
 
     @property
@@ -117,6 +122,41 @@ class Conversion:
         table = self.assignment.goal.target.table
         return tuple(crossings(self.assignment)) if table is not None and table.backends else None
 
+    @property
+    def before(self) -> Figures:
+        """Figures of the source, of one in TensorFlow Lite those of a direct conversion."""
+        return self.graph.figures
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Transposes and Reshapes of the written model that run."""
+        return moves(self.model)
+
+    @property
+    def selected(self) -> int:
+        """Number of int8 layers that select weights at load time."""
+        return selects(self.model)
+
+    @cached_property
+    def operators(self) -> list[str]:
+        """The operators of the written model; those that select weights at load time count once."""
+        return [node.op_type for node in running(self.model.graph)]
+
+    @property
+    def to(self) -> str:
+        """The format that is written: 'onnx' or 'tflite'."""
+        return "onnx"
+
+    @property
+    def format_facts(self) -> dict[str, object]:
+        """Facts of the format of the written model."""
+        return {"opset": self.model.opset_import[0].version}
+
+    @property
+    def format_told(self) -> str:
+        """The format of the written model, in words."""
+        return f"opset {self.model.opset_import[0].version}"
+
     @cached_property
     def share(self) -> Share | None:
         """What of the model the target's execution provider runs; None for a target that was measured."""
@@ -133,15 +173,14 @@ class Conversion:
 
         Operators are counted in the written model; those that select weights at load time count once.
         """
-        operators = [node.op_type for node in running(self.model.graph)]
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
             "target": self.assignment.goal.target.name,
             "status": self.assignment.status,
-            "transposes": operators.count("Transpose"),
+            "transposes": self.operators.count(self.transpose),
             "hidden_transposes": self.price.hidden,
-            "reshapes": operators.count("Reshape"),
+            "reshapes": self.operators.count(self.reshape),
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
             **({} if self.crossings is None else {"crossings": len(self.crossings)}),
@@ -151,11 +190,11 @@ class Conversion:
             "kept_operators": dict(self.assignment.kept),
             "ended": self.assignment.ended,
             **({} if self.share is None else {"provider": asdict(self.share)}),
-            "operators": len(operators),
+            "operators": len(self.operators),
             "file_bytes": self.size,
-            "source": asdict(self.graph.figures),
+            "source": asdict(self.before),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
-            "opset": self.model.opset_import[0].version,
+            **self.format_facts,
             **({} if self.signature is None else {"signature": self.signature}),
             **({"dropped_inputs": list(self.graph.dropped)} if self.graph.dropped else {}),
             "inputs": self.ports(inputs=True),
@@ -317,8 +356,5 @@ class Conversion:
 
     def _written(self, found: Sequence[Explained]) -> tuple[Explained, ...]:
         """The explanations of moves that a source has itself: its plan may have some of a kind that it has none of."""
-        from layoutsolve.proto.data_movement import moves
-
-        counted = moves(self.model)
-        has = {"Transpose": counted.transposes, "Reshape": counted.reshapes}
+        has = {"Transpose": self.moves.transposes, "Reshape": self.moves.reshapes}
         return tuple(each for each in found if has[each.operator])

@@ -17,7 +17,7 @@ from layoutsolve.batch.signatures import ALL, each_signature
 from layoutsolve.batch.versions import versions
 from layoutsolve.batch.workers import DIED, Answer, answers
 from layoutsolve.errors import DIFFERENT, FAILED, UNVERIFIED, OptionError
-from layoutsolve.io.patterns import is_many
+from layoutsolve.io.patterns import ENDINGS, format_of, is_many
 
 
 def batch(options: argparse.Namespace, given: Mapping[str, object], tell: Tell, warn: Tell) -> int:
@@ -28,7 +28,8 @@ def batch(options: argparse.Namespace, given: Mapping[str, object], tell: Tell, 
     """
     _check(options)
     split = {"split": each_signature} if options.signature == ALL else {}
-    jobs, asked = collected(options.models, options.file, options.report, **split), key(options, given)
+    ending = f".{format_of(options.format, None)}"
+    jobs, asked = collected(options.models, options.file, options.report, ending, **split), key(options, given)
     fresh = up_to_date(jobs, asked) if options.resume else {}
     with watch(options.quiet, options.json, len(jobs), tell, warn) as watching:
         done = list(_ordered(options, jobs, fresh, asked, watching, warn))
@@ -65,7 +66,7 @@ def _check(options: argparse.Namespace) -> None:
     for name in (name for name, value in telling.items() if value):
         alone = f"leave one of it and {batch} out" if batch else "give one"
         raise OptionError(f"argument {name}: it is about a single model: {alone}")
-    if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):
+    if options.file is not None and (options.file == "-" or options.file.endswith(ENDINGS)):
         if batch:
             raise OptionError(
                 f"argument {batch}: it makes a batch, of one model here, which is written to a folder: name that with"

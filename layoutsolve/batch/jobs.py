@@ -70,18 +70,20 @@ def collected(
     names: Sequence[str],
     folder: str | None,
     reports: str | None = None,
+    ending: str = ".onnx",
     split: Callable[[Job], Iterable[Job]] = lambda job: [job],
 ) -> list[Job]:
     """The models that names of files, folders and patterns stand for, in this order, each once.
 
     Results go beside their sources or to a ``folder``, in which those of a folder, or of a pattern, lie as they do
-    there; so do their ``reports``. A model is the jobs that ``split`` makes of it. Raises :class:`ModelError` where a
-    folder or a pattern has no models, :class:`OptionError` where two would become the same file.
+    there; so do their ``reports``. What is written has an ``ending``. A model is the jobs that ``split`` makes of it.
+    Raises :class:`ModelError` where a folder or a pattern has no models, :class:`OptionError` where two would become
+    the same file.
     """
     jobs: dict[str, Job] = {}
     shown: dict[str, Job] = {}
     for name in names:
-        for job in (each for one in _named(name, folder, reports) for each in split(one)):
+        for job in (each for one in _named(name, folder, reports, ending) for each in split(one)):
             _alone(jobs, job, job.output)
             if job.report is not None:
                 _alone(shown, job, job.report)
@@ -96,7 +98,7 @@ def _alone(jobs: dict[str, Job], job: Job, path: str) -> None:
         raise OptionError(f"{both} would both become '{printable(path)}': convert them apart")
 
 
-def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
+def _named(name: str, folder: str | None, reports: str | None, ending: str) -> Iterator[Job]:
     if name == STANDARD_INPUT:
         raise OptionError("what comes from standard input is one model: convert it alone")
     if not name:
@@ -111,7 +113,7 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
         own = inner if base is None or not base.is_dir() else beside(path).relative_to(base)
-        output = default_output(beside(path)) if folder is None else (Path(folder) / own).with_suffix(".onnx")
+        output = default_output(beside(path), ending) if folder is None else (Path(folder) / own).with_suffix(ending)
         report = None if reports is None else str((Path(reports) / PAGES / own).with_suffix(".html"))
         yield Job(str(path), str(path if base is None else inner), str(output), report)
 
@@ -160,7 +162,7 @@ def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:
         found = list[Path]()
         for pattern, inner in patterns:
             files = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
-            files = [each for each in files if not each.name.endswith(REWRITTEN) and results not in each.parents]
+            files = [each for each in files if Path(each.stem).suffix != REWRITTEN and results not in each.parents]
             found += (model for each in files for model in _models(each, inner, path.is_dir()))
         if found:
             return base, sorted(found)

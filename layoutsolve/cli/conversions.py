@@ -59,12 +59,13 @@ def run_one(options: argparse.Namespace) -> int:
         given = arguments_of(options)
         if options.lowering:
             model_files.register(options)
+        _check_format(options, given["to"])
         source = model_files.cut_of(options, model_files.loaded(options))
         target = "" if options.stage is not None else model_files.target_of(options, source)
         if options.verify:
             from layoutsolve.frontend import is_onnx
 
-            _require_runtimes(tflite=not is_onnx(source.data))
+            _require_runtimes(tflite=not is_onnx(source.data) or given["to"] == "tflite")
         if target and options.check is None:
             files.check(model_files.planned(options, target), model_files.read(options))
     stage = Stages(source, said)
@@ -76,6 +77,15 @@ def run_one(options: argparse.Namespace) -> int:
         if options.check is not None:
             return _check(options, source, target, start)
         return _convert(options, given, source, target, stage, start)
+
+
+def _check_format(options: argparse.Namespace, to: str) -> None:
+    """Raise :class:`OptionError` for what is known of ONNX alone."""
+    about = {"--certify": options.certify, "--check": options.check, "--plan": options.plan, "--report": options.report}
+    about |= {"--from-plan": options.by_plan, "--profile": options.profile, "--verify-tensors": options.verify_tensors}
+    given = [name for name, value in about.items() if value] if to == "tflite" else []
+    if given:
+        raise OptionError(f"{given[0]}: that is about ONNX, and TensorFlow Lite is written; leave it out")
 
 
 def _all_signatures(options: argparse.Namespace, source: Content) -> list[str] | None:

@@ -14,7 +14,7 @@ from layoutsolve.cli import console
 from layoutsolve.errors import ConversionError, LoweringError, ModelError, OptionError, OutputError
 from layoutsolve.io import files
 from layoutsolve.io.archives import beside, split
-from layoutsolve.io.patterns import STANDARD_INPUT
+from layoutsolve.io.patterns import STANDARD_INPUT, format_of
 
 if TYPE_CHECKING:
     from layoutsolve.io.source import Content
@@ -87,7 +87,7 @@ def target_of(options: argparse.Namespace, source: Content) -> str:
         return str(options.file)
     if source.file is None or not Path(source.file).is_file():
         raise OutputError(f"'{printable(options.model)}' is no file whose name the model could have: give one with -o")
-    return str(files.default_output(beside(Path(options.model))))
+    return str(files.default_output(beside(Path(options.model)), f".{format_of(options.format, None)}"))
 
 
 def planned(options: argparse.Namespace, target: str) -> list[files.Output]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from layoutsolve.base.wording import nearest
 from layoutsolve.errors import LayoutError, OptionError
+from layoutsolve.io.patterns import format_of
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ def add_goal(group: Group) -> None:
         "--contrib",
         action="store_true",
         help="as --target ort-cpu-contrib: allow operators of ONNX Runtime alone",
+    )
+    group.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help="the output format: onnx or tflite (default: that of the ending of -o, else onnx)",
     )
     group.add_argument(
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
@@ -291,6 +297,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "layouts": _layouts(options.layout),
         "inputs": _ends(options.inputs, options.input, "input"),
         "outputs": _ends(options.outputs, options.output, "output"),
+        "to": format_of(options.format, options.file),
         "opset": options.opset,
         "target": options.target,
         "contrib": options.contrib,

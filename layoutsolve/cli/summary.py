@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
 from layoutsolve.base.wording import counted, listed, minimal, printable, sizes
-from layoutsolve.proto.data_movement import moves
-from layoutsolve.proto.weight_selection import selects
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -102,7 +100,7 @@ def as_text(done: Done) -> str:
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [
-        f"{output}: {counted(report['operators'], 'operator')}, opset {report['opset']}, for {report['target']}, "
+        f"{output}: {counted(report['operators'], 'operator')}, {conversion.format_told}, for {report['target']}, "
         f"{done.spent:.2f} s",
         f"  {_before_and_after(conversion)}, {counted(report['bytes_moved'], 'byte')} moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
@@ -120,9 +118,8 @@ def as_text(done: Done) -> str:
         lines.append(f"  {report['target']}: {conversion.share}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
-    selected = selects(conversion.model)
-    if selected:
-        what = f"{counted(selected, 'int8 layer')} would saturate on x86 without VNNI"
+    if conversion.selected:
+        what = f"{counted(conversion.selected, 'int8 layer')} would saturate on x86 without VNNI"
         lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
     if dropped := conversion.graph.dropped:
         many = (
@@ -150,12 +147,12 @@ def as_text(done: Done) -> str:
 
 def _before_and_after(conversion: Conversion) -> str:
     """What the source, or a direct conversion of it, has of operators and bytes, and what the written model has."""
-    source, left = conversion.graph.figures, moves(conversion.model)
+    source, left = conversion.before, conversion.moves
     hidden = f" and a layout penalty of {conversion.price.hidden}" if conversion.price.hidden else ""
     proof = _proof(conversion, left.transposes)
     parts = [f"Transposes {source.transposes} -> {left.transposes}{hidden}{f' ({proof})' if proof else ''}"]
     parts.append(f"Reshapes {source.reshapes} -> {left.reshapes}")
-    if conversion.graph.imports:
+    if conversion.graph.imports or conversion.to == "tflite":
         parts.append(f"operators {source.operators} -> {conversion.report['operators']}")
     return ", ".join([*parts, sizes(source.bytes, conversion.size)])
 

@@ -12,12 +12,13 @@ from dataclasses import field, fields, replace
 from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import brief, nearest
+from layoutsolve.conversion.choices import Format
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, INITIALIZER_INPUTS, QUANT, WEIGHTS
@@ -28,6 +29,7 @@ from layoutsolve.solver.targets.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
     KNOWN,
+    TFLITE_TARGET,
     read_target,
     shipped,
     target_of,
@@ -35,6 +37,19 @@ from layoutsolve.solver.targets.target_file import (
 from layoutsolve.solver.theory.rule import CONTRIB
 
 T = TypeVar("T")
+
+FORMATS = get_args(Format)
+"""The formats that are written."""
+
+_OF_ONNX: Mapping[str, object] = {
+    "opset": None,
+    "contrib": False,
+    "external_data": None,
+    "quant": "qdq",
+    "dynamic": "float",
+    "weights": "source",
+}
+"""The options that are about ONNX alone, with their defaults."""
 
 _LARGEST = (1 << 31) - 1
 """The largest size that a dimension of a TensorFlow Lite model can have, and far above any operator set."""
@@ -216,6 +231,7 @@ class Options:
 
     objective: str = field(default=DEFAULT_OBJECTIVE, metadata=_by(partial(choice, known=OBJECTIVES)))
     strategy: str = field(default="cpsat", metadata=_by(_strategy))
+    to: str = field(default="onnx", metadata=_by(partial(choice, known=FORMATS)))
     layouts: Mapping[str, Pair] = field(default_factory=dict, metadata=_by(partial(_each, read=_pair)))
     inputs: Ends = field(default="keep", metadata=_by(_ends))
     outputs: Ends = field(default="keep", metadata=_by(_ends))
@@ -234,6 +250,8 @@ class Options:
     max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1, most=_MOST)))
 
     def __post_init__(self) -> None:
+        if self.to != "onnx":
+            self._check_format()
         if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
             allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
             raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
@@ -246,6 +264,12 @@ class Options:
         if self.dynamic == "integer" and self.goal.target.dynamic is None:
             knowing = f"target '{self.goal.target.name}' does not state which products are faster in integers"
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
+
+    def _check_format(self) -> None:
+        """Raise :class:`OptionError` for what means nothing for a model that is written in TensorFlow Lite."""
+        for name, default in _OF_ONNX.items():
+            if getattr(self, name) != default:
+                raise OptionError(f"{name}: that is about ONNX, and TensorFlow Lite is written; leave it out")
 
     def check_onnx(self) -> None:
         """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
@@ -283,7 +307,7 @@ class Options:
         target = self.goal.target
         spelled = ("contrib", "target")
         said = {name: value for name, value in self.said().items() if name not in spelled and value is not False}
-        said |= {} if target.name == DEFAULT_TARGET and not self.own_target else {"target": target.name}
+        said |= {} if target.name == self.usual and not self.own_target else {"target": target.name}
         return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -295,7 +319,12 @@ class Options:
     @property
     def goal(self) -> Goal:
         """What layouts are chosen for."""
-        return Goal(self.objective, self.target or shipped(CONTRIB_TARGET if self.contrib else DEFAULT_TARGET))
+        return Goal(self.objective, self.target or shipped(CONTRIB_TARGET if self.contrib else self.usual))
+
+    @property
+    def usual(self) -> str:
+        """The target where none is named."""
+        return TFLITE_TARGET if self.to == "tflite" else DEFAULT_TARGET
 
     @property
     def boundary(self) -> Boundary:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.digest import digest
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading import reader
 from layoutsolve.io.source import Content, Source, load
 from layoutsolve.ir.graph import LOWERINGS
 
@@ -25,6 +27,9 @@ known when it comes again; one that is written as it stands has another producer
 """
 
 KEYS = (DIGEST, OPTIONS, TARGET, CUT, LOWERINGS, RETURNED, WRITTEN)
+
+_OPTIONS = {"to": "format"}
+"""The options whose names on the command line are others."""
 
 _SMALL = 1024
 """Bytes of a constant up to which it may be a shape or an axis, which says what an operator does."""
@@ -86,6 +91,11 @@ class Provenance:
         return {str(operator): (str(name), str(text)) for operator, (name, text) in found.items()}
 
     @property
+    def facts(self) -> dict[str, str]:
+        """Entries of the metadata of a model whose format has no field for the version."""
+        return {RETURNED: self.version, **self.metadata}
+
+    @property
     def command(self) -> str:
         """Command that makes the model again, of a source that it calls MODEL."""
         from shlex import join
@@ -103,7 +113,7 @@ class Provenance:
 
     def _words(self) -> Iterator[str]:
         for name, value in self.options.items():
-            option = f"--{name.replace('_', '-')}"
+            option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
             if name in ("inputs", "outputs", "layouts", "shapes"):
                 yield from _named(option, value)
             elif name == "target" and self.target:
@@ -142,14 +152,18 @@ def _outline(model: onnx.ModelProto) -> Iterator[bytes]:
 
 
 def provenance(model: Source) -> Provenance:
-    """Provenance of an ONNX model that layoutsolve has written, given its path or its bytes.
+    """Provenance of a model that layoutsolve has written, given its path or its bytes.
 
-    Raises :class:`ModelError` for anything but an ONNX model, and for one without provenance in its metadata.
+    Raises :class:`ModelError` for anything but an ONNX or TensorFlow Lite model, and for one without provenance in its
+    metadata.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     content = load(model, "model")
+    if is_tflite(content.data):
+        told = reader.parse(content.data, content.called).metadata
+        return of_facts({key: bytes(value).decode("utf-8", "replace") for key, value in told.items()}, content.called)
     try:
         found = onnx.ModelProto.FromString(bytes(content.data))
     except DecodeError as error:
@@ -159,16 +173,22 @@ def provenance(model: Source) -> Provenance:
 
 def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
     """Provenance of a model. Raises :class:`ModelError` where it has none."""
-    facts = {entry.key: entry.value for entry in model.metadata_props}
-    own = model.producer_version if model.producer_name == PRODUCER else ""
-    version = facts.get(RETURNED, own)
-    made = Provenance(version, *(facts.get(key, "") for key in (DIGEST, OPTIONS, TARGET, CUT, LOWERINGS)))
+    own = model.producer_version if model.producer_name == PRODUCER else None
+    return of_facts({entry.key: entry.value for entry in model.metadata_props}, called, own)
+
+
+def of_facts(facts: Mapping[str, str], called: str = "the model", version: str | None = None) -> Provenance:
+    """Provenance among the metadata of a model, of a ``version`` where they have none. Raises
+    :class:`ModelError` where there is none.
+    """
+    known = facts.get(RETURNED, version)
+    made = Provenance(known or "", *(facts.get(key, "") for key in (DIGEST, OPTIONS, TARGET, CUT, LOWERINGS)))
     try:
-        known = (RETURNED in facts or model.producer_name == PRODUCER) and isinstance(made.options, dict)
-        known = known and made.part is not None and made.lowerings is not None
+        told = known is not None and isinstance(made.options, dict)
+        told = told and made.part is not None and made.lowerings is not None
     except (ValueError, TypeError, AttributeError, RecursionError):
-        known = False
-    if not known:
+        told = False
+    if not told:
         raise ModelError(
             f"{called} has no provenance in its metadata: layoutsolve has not written it, or it was changed since"
         )

@@ -24,7 +24,7 @@ from layoutsolve.errors import OutputError
 
 Identity = tuple[object, ...]
 
-REWRITTEN = ".layoutsolve.onnx"
+REWRITTEN = ".layoutsolve"
 """How the name of a result ends by default whose source is in ONNX."""
 
 
@@ -244,9 +244,9 @@ class _Scratch:
         rmtree(self.folder, ignore_errors=True)
 
 
-def default_output(source: Path) -> Path:
+def default_output(source: Path, ending: str = ".onnx") -> Path:
     """Where a model is written by default: beside its source, which it never overwrites."""
-    return source.with_suffix(REWRITTEN if source.suffix == ".onnx" else ".onnx")
+    return source.with_suffix(f"{REWRITTEN}{ending}" if source.suffix == ending else ending)
 
 
 def _targets(outputs: Sequence[Output], inputs: Sequence[str]) -> list[_Target]:

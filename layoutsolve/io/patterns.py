@@ -20,3 +20,8 @@ STANDARD_INPUT = "-"
 def is_many(name: str) -> bool:
     """Whether a name stands for many models: that of a folder, or a pattern and no file."""
     return os.path.isdir(name) or (any(mark in name for mark in WILD) and not os.path.exists(name))  # noqa: PTH110, PTH112
+
+
+def format_of(asked: str | None, name: str | None) -> str:
+    """The format that is written: the one that is asked for, else that of the ending of the file's name."""
+    return asked or ("tflite" if (name or "").endswith(".tflite") else "onnx")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.wording import brief, printable
 from layoutsolve.frontend import Model, listed, parse
-from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.draft import tensor_names
 from layoutsolve.io.source import Content
-from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Origin
 from layoutsolve.reporting.graph_view import INPUT, OUTPUT, Drawn, Side, Tensor
 
@@ -49,7 +48,7 @@ def source_text(content: Content) -> str:
 
 def _of_tflite(model: Model) -> tuple[Side, Numbers]:
     side, numbers, subgraphs = Side(), Numbers(), model.subgraphs
-    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names  # as messages call them
+    names = tensor_names(model)  # as messages call them
     for position, subgraph in enumerate(subgraphs):
         begin = len(side.nodes)
         at = [

@@ -20,7 +20,7 @@ from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result, runtime_of
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
@@ -79,7 +79,7 @@ def _verified(
 ) -> Verification:
     first = OnnxRuntime(source, level=level)
     with of_result():
-        second = OnnxRuntime(model, level=level)
+        second = runtime_of(model, level=level)
     moved = input_permutations or {}
     names = [name for name, _, _ in first.inputs]
     ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in first.inputs)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -22,6 +22,9 @@ from layoutsolve.base.processes import process
 from layoutsolve.base.wording import one_line
 from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import VerifyError
+from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading.model import port_names
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification import litert_process
 
@@ -363,12 +366,67 @@ class OnnxRuntime:
         return [np.asarray(result) for result in results]
 
 
+class LiteRTModel:
+    """A model in TensorFlow Lite that was made of another one, run by LiteRT's reference kernels: what it has in common
+    with :class:`OnnxRuntime`. ``names`` are those of its inputs and outputs, ``state`` is what runs it.
+    """
+
+    following: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, model: bytes, names: tuple[Sequence[str], Sequence[str]], timeout: float = 300.0) -> None:
+        self._model, self._names = model, names
+        self._litert = LiteRT(timeout)
+        self._described = self._litert.describe(model)
+
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int | str]]]:
+        """Name, type (such as ``tensor(float)``) and shape of each input."""
+        ports = zip(self._names[0], self._described.inputs, strict=True)
+        return [(name, _told(port.dtype), _sizes(port)) for name, port in ports]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return list(self._names[1])
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs for inputs by name."""
+        return self.steps([inputs])[0]
+
+    def steps(self, steps: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        """The outputs for one set of inputs after the other, each with the states that the one before has left."""
+        given = [[inputs[name] for name in self._names[0]] for inputs in steps]
+        return [list(run.results) for run in self._litert.steps(self._model, given)]
+
+
+def _told(dtype: str) -> str:
+    names = {kind: name for name, kind in _ELEMENTS.items()}
+    return names.get(dtype, f"tensor({dtype})")
+
+
+def _sizes(port: Port) -> list[int | str]:
+    return [f"{port.name}_{axis}" if size == -1 else size for axis, size in enumerate(port.signature or port.shape)]
+
+
+Runtime = OnnxRuntime | LiteRTModel
+"""What runs the result of a conversion."""
+
+
+def runtime_of(model: bytes | Path, *, level: Level = "all") -> Runtime:
+    """The result of a conversion, loaded into the runtime of its format."""
+    if isinstance(model, Path) or not is_tflite(model):
+        return OnnxRuntime(model, level=level)
+    return LiteRTModel(model, tuple(port_names(parse(model), inputs) for inputs in (True, False)))  # type: ignore[arg-type]
+
+
 def stepped(
-    runtime: OnnxRuntime, steps: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]] = ()
+    runtime: Runtime, steps: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]] = ()
 ) -> list[list[Array]]:
     """The outputs for one set of inputs after the other, each time with the states that the run before has left, or
     with those that are ``given`` after each.
     """
+    if isinstance(runtime, LiteRTModel):
+        return runtime.steps(steps)
     states: dict[str, Array] = {}
     found = []
     for step, inputs in enumerate(steps):

@@ -29,7 +29,18 @@ from layoutsolve.verification.metrics import (
     kind,
 )
 from layoutsolve.verification.partial_model import partial_of
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, RefusedError, Run, element, of_result, stepped
+from layoutsolve.verification.runtimes import (
+    LiteRT,
+    OnnxRuntime,
+    Port,
+    RefusedError,
+    Run,
+    Runtime,
+    element,
+    of_result,
+    runtime_of,
+    stepped,
+)
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from layoutsolve.verification.tensor_locations import Inside
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification, refused
@@ -155,7 +166,7 @@ def _verified(
     """The comparison of a model whose main subgraph was converted, as it is told in :func:`verify`."""
     ports = litert.describe(main)
     with of_result():
-        runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+        runtime = runtime_of(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     parsed = parse(main)
     allowed, keep = limits(parsed), _keeps(parsed)
     chosen = asked.seed, asked.steps, asked.data, asked.shapes
@@ -250,7 +261,7 @@ class _Bench:
     """The converted model, and LiteRT beside it."""
 
     litert: LiteRT
-    runtime: OnnxRuntime
+    runtime: Runtime
     ports: Run
     allowed: Sequence[Limits]
     seed: int
@@ -431,7 +442,7 @@ def _tolerance(ports: Run) -> float:
     return FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
 
 
-def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
+def _check_counts(runtime: Runtime, ports: Run) -> None:
     converted, original = (len(runtime.inputs), len(runtime.outputs)), (len(ports.inputs), len(ports.outputs))
     if converted[0] < original[0] or converted[1] < original[1]:
         counts = "the ONNX model has {} inputs and {} outputs, its source {} and {}".format(*converted, *original)
@@ -469,7 +480,7 @@ def _shape(
     return tuple(pinned.get(axis, size) for axis, size in enumerate(sizes))
 
 
-def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
+def feeds(runtime: Runtime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
     """The inputs by name as the ONNX model stores them; zeros for the state that the source model keeps inside."""
     names = [name for name, _, _ in runtime.inputs]
     given = {name: stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}

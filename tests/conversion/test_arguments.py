@@ -119,7 +119,7 @@ def test_the_options_are_those_of_the_functions() -> None:
     options = Options()
     for function, lacking in (
         (layoutsolve.convert, set()),
-        (layoutsolve.compare, {"strategy", "opset", "external_data"}),
+        (layoutsolve.compare, {"strategy", "to", "opset", "external_data"}),
     ):
         given = dict(inspect.signature(function).parameters)
         assert given.pop("source").default is inspect.Parameter.empty

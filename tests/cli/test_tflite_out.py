@@ -1,0 +1,65 @@
+"""TensorFlow Lite on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from layoutsolve.cli.command_line import main
+from layoutsolve.frontend.tflite.reading.reader import parse
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A convolution of an image."""
+    kernel = numpy_helper.from_array(np.ones((2, 3, 3, 3), np.float32), "kernel")
+    node = helper.make_node("Conv", ["image", "kernel"], ["scores"], pads=[1, 1, 1, 1])
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, size, 4, 4])
+        for name, size in (("image", 3), ("scores", 2))
+    ]
+    graph = helper.make_graph([node], "one", ports[:1], ports[1:], [kernel])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+    return path
+
+
+def test_the_ending_is_the_format(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = source.with_name("out.tflite")
+    assert main([str(source), "-o", str(target), "--inputs", "nhwc", "--outputs", "nhwc", "--verify"]) == 0
+    told = capsys.readouterr().out
+    assert "TensorFlow Lite, for litert" in told and "pass scores" in told
+    assert [operator.name for operator in parse(target.read_bytes()).subgraphs[0].operators] == ["CONV_2D"]
+    assert main(["info", str(target)]) == 0
+    assert "--format=tflite" in capsys.readouterr().out
+
+
+def test_the_name_by_default(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(source), "--format", "tflite", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    written = source.with_suffix(".tflite")
+    assert (told["output"], told["format"]) == (str(written), "tflite") and written.exists()
+    assert main([str(written), "--format", "tflite", "-q"]) == 0
+    assert source.with_name("model.layoutsolve.tflite").read_bytes() == written.read_bytes()
+
+
+def test_many(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.onnx").write_bytes(source.read_bytes())
+    assert main([str(tmp_path), "--format", "tflite", "-o", str(tmp_path / "results"), "-q"]) == 0
+    assert sorted(each.name for each in (tmp_path / "results").glob("*.tflite")) == ["model.tflite", "other.tflite"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--opset", "18"], ["--certify", "c.json"], ["--profile"], ["--quant", "float"], ["--plan", "p.json"]],
+    ids=lambda each: each[0],
+)
+def test_what_is_about_onnx_is_refused(source: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    target = source.with_name("out.tflite")
+    assert main([str(source), "-o", str(target), *option]) == 2
+    assert option[0].strip("-") in capsys.readouterr().err and not target.exists()
