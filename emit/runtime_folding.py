@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from layoutsolve.emit import slow_int8_kernels
 from layoutsolve.ir.graph import BYTES, Graph, Node
+from layoutsolve.ir.storage_options import PLAIN, Storage
 
 FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
 """Types of integers that Cast turns into floats in every operator set."""
@@ -26,9 +27,9 @@ _MATRICES = ("Gemm", "MatMul")
 """Those of them that multiply matrices."""
 
 
-def among_floats(graph: Graph) -> frozenset[str]:
+def among_floats(graph: Graph, storage: Storage = PLAIN) -> frozenset[str]:
     """The quantised constants that are only combined with floats, so that no kernel on integers wants them, and those
-    of convolutions that take longer on integers.
+    of products that take longer on integers.
 
     Those with blocks are left out: runtimes have kernels for these that take floats beside them.
     """
@@ -37,9 +38,11 @@ def among_floats(graph: Graph) -> frozenset[str]:
         for name, value in graph.values.items()
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
-    slow = slow_int8_kernels.convolutions(graph) if candidates else ()
+    slow = frozenset[str]()
+    if candidates:
+        slow = slow_int8_kernels.convolutions(graph) | slow_int8_kernels.of_target(graph, storage)
     for node in graph.nodes if candidates else ():
-        if node.storage or (node.op == "Conv" and node.outputs[0] in slow):
+        if node.storage or (node.op in PRODUCTS and node.outputs[0] in slow):
             continue
         if node.op not in COMBINING or node.domain or _has_kernel(graph, node, candidates):
             candidates.difference_update(node.inputs)

@@ -16,6 +16,7 @@ from layoutsolve.emit.subgraphs import Regions
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import CONTROL, LAYOUT, STATE, Graph, Origin
+from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
 from layoutsolve.proto.scopes import nodes_of
 
@@ -28,21 +29,21 @@ def serialise(
     origins: dict[str, Origin] | None = None,
     kernels: Kernels | None = None,
     meant: frozenset[str] = frozenset(),
-    select: bool = False,
+    storage: Storage = PLAIN,
 ) -> ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
 
     ``origins`` are filled with where each node comes from, by its name. ``kernels`` are the operators on stored
-    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers. With
-    ``select`` weights whose products may saturate are selected when the model is loaded.
+    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers. By
+    ``storage`` weights whose sums may saturate are selected when the model is loaded, and some layers are in floats.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where it cannot express an
     operator of the graph, or is outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
-    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, select)
+    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, storage)
     told = ModelProto.FromString(graph.told) if graph.told else None
     model, written = _model(writer, version, told), writer.origins
     if opset is not None and opset < version:

@@ -1,4 +1,6 @@
-"""What ONNX Runtime's int8 kernels take longer for than its kernels on floats, as measured on x86."""
+"""What ONNX Runtime's int8 kernels take longer for than its kernels on floats, as measured on x86, and more of it
+where a target asks for that.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from collections.abc import Sequence, Set
 from itertools import groupby, zip_longest
 from math import prod
 
-from layoutsolve.ir.graph import Graph
+from layoutsolve.ir.graph import Graph, Node
+from layoutsolve.ir.storage_options import Storage
 
 _FEW_CHANNELS, _FEW_MOVED, _SHORT_ROW = 8, 16, 16
 """Groups of so many channels take longer in bytes, and of so many for each pixel that is moved to; rows of less numbers
@@ -22,6 +25,8 @@ _IMAGE = 4
 
 _ACTIVATIONS = ("Add", "Clip", "Identity", "LeakyRelu", "Relu")
 """What activations are written as, LeakyRelu also as a sum of its operand and what a Clip leaves of it."""
+
+_VIEWS = ("Reshape", "Transpose")
 
 _FEW_MEANS, _FEW_PIECES = 256, 256
 """Below these a copy and two conversions more cost as much as they gain."""
@@ -47,6 +52,44 @@ def convolutions(graph: Graph) -> frozenset[str]:
             elif groups == 1 and of_pixels(weights, made) and graph.reads[node.outputs[0]]:
                 few.add(node.outputs[0])
     return frozenset(small | (few - _read_by_others(graph, few)))
+
+
+def of_target(graph: Graph, storage: Storage) -> frozenset[str]:
+    """The results of int8 products that a target wants in floats; sizes that are not known count as 1."""
+    found = set[str]()
+    if storage.float_rows or storage.float_pixels:
+        found = {node.outputs[0] for node in graph.nodes if not node.domain and _is_wanted(graph, node, storage)}
+        within = set(found)
+        for node in reversed(graph.nodes) if storage.float_terms else ():
+            if node.op not in ("Conv", *_ACTIVATIONS, *_VIEWS) or node.domain or not _read_within(graph, node, within):
+                continue
+            if node.op != "Conv":
+                within.add(node.outputs[0])
+            elif node.attributes.get("group", 1) == 1 and prod(sizes(graph, node.inputs[1])[1:]) <= storage.float_terms:
+                found.add(node.outputs[0])
+                within.add(node.outputs[0])
+    return frozenset(found)
+
+
+def _is_wanted(graph: Graph, node: Node, storage: Storage) -> bool:
+    """Whether a node is a depthwise convolution of many pixels, or a product by constants of few rows."""
+    if node.op == "Conv":
+        groups, (_, read, *_) = node.attributes.get("group", 1), sizes(graph, node.inputs[1])
+        pixels = prod(sizes(graph, node.outputs[0])[2:])
+        return bool(storage.float_pixels) and groups > 1 == read and pixels >= storage.float_pixels
+    if node.op not in ("Gemm", "MatMul") or not storage.float_rows:
+        return False
+    constant = [graph.values[name].data is not None for name in node.inputs[:2]]
+    made = sizes(graph, node.outputs[0])
+    rows = made[:-1] if constant[1] else made[-1:]
+    return any(constant) and prod(size or 1 for size in rows) <= storage.float_rows
+
+
+def _read_within(graph: Graph, node: Node, results: Set[str]) -> bool:
+    """Whether all that reads what a node gives has its own result among some."""
+    made = node.outputs[0]
+    readers = graph.readers.get(made, ())
+    return made not in graph.results and bool(readers) and all({*each.outputs} <= results for each in readers)
 
 
 def _read_by_others(graph: Graph, results: Set[str]) -> set[str]:

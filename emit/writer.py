@@ -19,6 +19,7 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
 from layoutsolve.ir.names import Names, short
 from layoutsolve.ir.saturation import saturating
+from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.proto.messages import (
     TYPES,
     AttributeProto,
@@ -81,8 +82,8 @@ class Writer:
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
     written as real numbers. ``loading`` are the nodes that give the constants which take less as something else:
-    float16, or one of equal parts. With ``select`` weights of which sums may saturate are selected when the model is
-    loaded.
+    float16, or one of equal parts. By ``storage`` weights of which sums may saturate are selected when the model is
+    loaded, and some layers are computed in floats.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Writer:
         budget: Budget,
         kernels: Kernels | None = None,
         meant: frozenset[str] = frozenset(),
-        select: bool = False,
+        storage: Storage = PLAIN,
     ) -> None:
         self.graph, self.external, self.budget, self.kernels, self.meant = graph, external, budget, kernels, meant
         self.taken = Names([*graph.values, *graph.names.values()])
@@ -102,10 +103,10 @@ class Writer:
         self.origin: Origin | None = None
         self.origins: dict[str, Origin] = {}
         self.model = ModelProto(producer_name="layoutsolve")
-        self.ahead = among_floats(graph)
+        self.ahead = among_floats(graph, storage)
         self.loading: list[NodeProto] = []
-        self.selects = select
-        self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if select else [])
+        self.selects = storage.weights == "selected"
+        self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if self.selects else [])
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
         self._known: dict[tuple[object, ...], Array] = {}
         self._equal: dict[tuple[object, ...], str] = {}

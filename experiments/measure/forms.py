@@ -61,6 +61,7 @@ _LINES = "{} by a per-channel constant, narrow channels-last images, float: the 
 WHERE: Mapping[str, str] = {
     "storage unsigned": "int8 activations where kernels compute on them: uint8 (S8 to U8)",
     "storage weights unsigned": "int8 weights whose U8S8 sums could saturate: uint8",
+    "storage weights uint8": "int8 weights whose sums cannot saturate: uint8 as well",
     "storage weights selected": "8-bit weights whose U8S8 sums could saturate: int8 with VNNI, uint8 without, selected",
     "storage weights signed": "uint8 weights: int8",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
@@ -68,6 +69,9 @@ WHERE: Mapping[str, str] = {
     "storage pixel": "narrow channels-first images, int8 weights: padded to four channels",
     "storage real": "quantized results of a product that a LeakyRelu alone reads: rounded in float arithmetic",
     "storage views": "Transpose, Reshape and MaxPool before int8 kernels: behind DequantizeLinear, in float",
+    "storage float_rows": "int8 products of up to 8 rows: in float, on weights dequantized on loading",
+    "storage float_pixels": "int8 depthwise Conv of 100 pixels and more: in float",
+    "storage float_terms": "int8 Conv of up to 96 products a result that only such operators read: in float",
     "storage groups": "grouped Conv: several groups merged, int8 up to 32 channels, float 16",
     "LeakyRelu sum": "int8 LeakyRelu of images: an integer Clip, and an Add of it and the input",
     "Conv sampled": "strided 1x1 int8 Conv: a MaxPool of one pixel strides",
@@ -182,6 +186,9 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield "storage views", {"storage": {"views": False}}, {}
     if storage.real:
         yield "storage real", {"storage": {"real": False}}, {}
+    for name in ("float_rows", "float_pixels", "float_terms"):
+        if getattr(storage, name):
+            yield f"storage {name}", {"storage": {name: 0}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

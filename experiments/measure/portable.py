@@ -78,7 +78,7 @@ def merged(found: Mapping[str, Any]) -> dict[str, Any]:
         "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
         "extends": base.name,
         "storage": {
-            "weights": "unsigned",  # some runtimes would keep the If that selects them
+            "weights": "uint8",  # some runtimes would keep the If that selects them, OpenCV has wrong kernels for int8
             **{name: min(getattr(each.storage, name) for each in targets) for name in ("narrow", "pixel", "groups")},
         },
         "idioms": _idioms(targets, found["idioms"]),

@@ -12,20 +12,21 @@ from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
 from layoutsolve.ir.graph import Graph, Node, Quant, Value
-from layoutsolve.ir.saturation import may_saturate
+from layoutsolve.ir.saturation import may_have_kernel, may_saturate
 from layoutsolve.ir.storage_options import WeightStorage
 
 
 def stored(graph: Graph, way: WeightStorage) -> Graph:
     """The same graph with 8-bit weights stored another way where nothing but products reads them.
 
-    Those that are stored without a sign are weights of kernels on bytes whose sums may saturate.
+    Those that are stored without a sign are weights of kernels on bytes whose sums may saturate, or all of them.
     """
     if way == "source":
         return graph
     if way in ("signed", "selected"):
         return _stored(graph, "uint8", "int8", lambda _: True)
-    return _stored(graph, "int8", "uint8", lambda node: may_saturate(graph, node))
+    fits = may_have_kernel if way == "uint8" else may_saturate
+    return _stored(graph, "int8", "uint8", lambda node: fits(graph, node))
 
 
 def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]) -> Graph:

@@ -40,7 +40,7 @@ def kernels_of(reading: Reading, target: Target) -> Kernels | None:
     """The operators on stored integers that may be written for a target, None where none was asked for."""
     if reading.quant != "qoperator":
         return None
-    return Kernels(frozenset(("", *target.domains)), reading.storage.weights == "unsigned")
+    return Kernels(frozenset(("", *target.domains)), reading.storage.weights in ("unsigned", "uint8"))
 
 
 def emitted(
@@ -66,8 +66,8 @@ def emitted(
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     real = meant(assignment, applied) if kernels is None else frozenset()
-    select = reading.storage.weights == "selected"
-    model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels, real, select)
+    told = replace(applied, metadata=facts)
+    model = serialise(told, opset, external, budget, origins, kernels, real, reading.storage)
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
     if graph.imports:

@@ -37,15 +37,17 @@ _LARGEST = 32767 // 255
 
 def may_saturate(graph: Graph, node: Node) -> bool:
     """Whether an int8 kernel computes a product, and adds more than one weight at a time."""
+    return may_have_kernel(graph, node) and not _is_depthwise(node, graph.values[node.inputs[1]])
+
+
+def may_have_kernel(graph: Graph, node: Node) -> bool:
+    """Whether a node is a product that an int8 kernel may compute."""
     if node.op not in SUMMING or node.domain or node.storage:
         return False
-    given, weights = (graph.values[name] for name in node.inputs[:2])
-    result = graph.values[node.outputs[0]]
+    given, result = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
     if given.quant is None or given.dtype not in BYTES:
         return False
-    if result.quant is not None and result.dtype not in BYTES:
-        return False  # no kernel gives integers of another size
-    return not _is_depthwise(node, weights)
+    return result.quant is None or result.dtype in BYTES  # no kernel gives integers of another size
 
 
 def places_of(op: str, domain: str) -> tuple[int, int, int] | None:

@@ -10,6 +10,7 @@ from layoutsolve.emit import Kernels, nodes_of, serialise
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.ir.graph import Array
+from layoutsolve.ir.storage_options import Storage
 from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.verify import feeds
 from tests.conformance import families
@@ -36,7 +37,7 @@ CASES = [
 def written(source: bytes, quant: str) -> onnx.ModelProto:
     """The reference graph as it stands, written in a way."""
     graph = read(source, "case", Reading(quant=quant))
-    return serialise(graph, kernels=KERNELS if quant == "qoperator" else None, select=True)
+    return serialise(graph, kernels=KERNELS if quant == "qoperator" else None, storage=Storage(weights="selected"))
 
 
 def last(model: onnx.ModelProto, case: Model) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from layoutsolve.emit import nodes_of, serialise
 from layoutsolve.emit.runtime_folding import FOLDED
 from layoutsolve.ir.graph import Graph, Quant
+from layoutsolve.ir.storage_options import Storage
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
 
@@ -176,6 +178,79 @@ def test_of_convolutions_of_few_channels(
     )
     alone = behind.endswith("Conv") and not {"Sum", "MaxPool"} & set(behind.split())
     assert operators["Cast"] == (alone and not fast)
+
+
+def separable(b: GraphBuilder, seed: int, side: int, channels: Sequence[int]) -> Graph:
+    """A convolution of bytes of one pixel, a depthwise one, another of one pixel, and a product of few rows."""
+    random = np.random.default_rng(seed)
+    dtype = ("int8", "uint8")[seed % 2]
+    scales = iter(random.uniform(0.02, 0.3, 5).astype(np.float32))
+
+    def steps() -> Quant:
+        return Quant(np.array([next(scales)]), np.array([3], dtype))
+
+    def weights(*shape: int) -> str:
+        scale = random.uniform(0.01, 0.02, shape[0]).astype(np.float32)
+        by_result = Quant(scale, np.zeros(shape[0], np.int8), 0)
+        return b.constant(random.integers(-127, 128, shape), "int8", by_result)
+
+    read, wide, last = channels
+    y = b.input(1, read, side, side, dtype=dtype, quant=steps())
+    image = {"dtype": dtype, "kernel_shape": (1, 1)}
+    y = b.op("Conv", y, weights(wide, read, 1, 1), shape=(1, wide, side, side), quant=steps(), **image)
+    if seed % 3:
+        y = b.op("Relu", y, shape=b.shape(y), dtype=dtype, quant=b.values[y].quant)
+    around = {"dtype": dtype, "kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "group": wide}
+    y = b.op("Conv", y, weights(wide, 1, 3, 3), shape=(1, wide, side, side), quant=steps(), **around)
+    y = b.op("Conv", y, weights(last, wide, 1, 1), shape=(1, last, side, side), quant=steps(), **image)
+    rows = b.constant([last, side * side], "int64")
+    y = b.op("Reshape", y, rows, shape=(last, side * side), dtype=dtype, quant=b.values[y].quant)
+    return b.graph(b.op("Gemm", y, weights(5, side * side), shape=(last, 5), dtype=dtype, quant=steps(), transB=1))
+
+
+WANTED = Storage(float_rows=8, float_pixels=64, float_terms=12)
+
+
+@pytest.mark.parametrize(
+    ("side", "channels", "floats"),
+    [
+        (8, (4, 12, 4), "Conv Conv Conv Gemm"),  # all that is asked for, as one reads the other
+        (8, (4, 13, 4), "Conv Conv Gemm"),  # too many products before the Gemm
+        (8, (13, 12, 4), "Conv Conv Gemm"),  # too many before the depthwise one
+        (7, (4, 12, 4), "Conv Gemm"),  # too few pixels, which ends it
+        (8, (4, 12, 9), "Conv Conv"),  # too many rows, and what those alone read
+        (7, (4, 12, 9), ""),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_of_what_a_target_wants_in_floats(seed: int, side: int, channels: Sequence[int], floats: str) -> None:
+    """It runs in floats at all levels, on weights that are dequantized on loading, and computes the same."""
+    graph = separable(GraphBuilder(), seed, side, channels)
+    model = serialise(graph, storage=WANTED)
+    operators = Counter(node.op_type for node in nodes_of(model.graph))
+    assert operators["Cast"] == len(floats.split()) and not any(
+        node.op_type == "Cast" for node in nodes_of(serialise(graph).graph)
+    )
+    left = Counter(node.op_type for node in optimised(model.SerializeToString(), "all").graph.node)
+    if seed % 2 and seed % 3:  # kernels on bytes want numbers without a sign, and their Relu within the steps
+        assert left["Conv"] + left["Gemm"] == len(floats.split())
+    (x,) = graph.inputs
+    data = np.random.default_rng(seed).integers(0, 100, graph.values[x].shape).astype(graph.values[x].dtype)
+    (expected,) = run(graph, [data])
+    for level in LEVELS:
+        (found,) = OnnxRuntime(model.SerializeToString(), threads=1, level=level).run({x: data})
+        assert np.abs(found.astype(int) - expected).max() <= (0 if level == "none" else 2)
+
+
+def test_sizes_that_are_not_known_count_as_one() -> None:
+    """A product of so many rows as there are at run time is one of few."""
+    b = GraphBuilder()
+    weights = b.constant(np.arange(16).reshape(4, 4), "int8", Quant(np.array([0.1], np.float32), np.zeros(1, np.int8)))
+    x = b.input("batch", 4, dtype="int8", quant=ACTIVATION)
+    graph = b.graph(b.op("MatMul", x, weights, shape=("batch", 4), dtype="int8", quant=ACTIVATION))
+    for rows, casts in ((0, 0), (1, 1)):
+        model = serialise(graph, storage=Storage(float_rows=rows))
+        assert Counter(node.op_type for node in nodes_of(model.graph))["Cast"] == casts
 
 
 @pytest.mark.parametrize("others", [False, True])

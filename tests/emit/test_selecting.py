@@ -23,6 +23,7 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.saturation import saturating, too_large
+from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.measurement.executed_operators import INTEGER
 from layoutsolve.proto.weight_selection import NAME, running, selects
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
@@ -33,6 +34,8 @@ from tests.networks import Quantised
 
 SEEDS = range(0, 24, 2)
 """Those of which :class:`Bytes` gives activations without a sign."""
+
+SELECTED = Storage(weights="selected")
 
 
 def made(seed: int) -> Graph:
@@ -65,7 +68,7 @@ def forced(model: onnx.ModelProto, exact: bool) -> onnx.ModelProto:
 def test_either_form(seed: int, tmp_path: Path) -> None:
     """Every branch gives what weights without a sign give, and is gone once the model is loaded."""
     graph = made(seed)
-    model, right = serialise(graph, select=True), serialise(weights.stored(graph, "unsigned"))
+    model, right = serialise(graph, storage=SELECTED), serialise(weights.stored(graph, "unsigned"))
     onnx.checker.check_model(model, full_check=True)
     assert selects(model) == len(saturating(graph))
     feeds = given(graph, seed)
@@ -89,7 +92,7 @@ def test_some_saturate_and_some_do_not() -> None:
         b.random.integers(-60, 61, (8, 4, 3, 3)), "int8", Quant(np.array([0.01], "f4"), np.zeros(1, "i1"))
     )
     graph = b.last("Conv", x, small, shape=(1, 8, 4, 4), kernel_shape=[3, 3])
-    assert not saturating(graph) and serialise(graph, select=True) == serialise(graph)
+    assert not saturating(graph) and serialise(graph, storage=SELECTED) == serialise(graph)
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
@@ -284,11 +287,11 @@ def test_either_order_of_an_image(tmp_path: Path) -> None:
             b.op("Conv", x, weights, shape=(1, 8, 1, 1), dtype="uint8", quant=steps[1], kernel_shape=(1, 2))
         )
         assert len(saturating(graph)) == 1
-        for select in (False, True):
-            model = serialise(graph, select=select)
-            (tmp_path / f"{across} {select}.onnx").write_bytes(model.SerializeToString())
+        for storage in (PLAIN, SELECTED):
+            model = serialise(graph, storage=storage)
+            (tmp_path / f"{across} {storage.weights}.onnx").write_bytes(model.SerializeToString())
     found = processors.differences(tmp_path, ["Haswell"])["Haswell"]
-    assert {name.endswith("False") for name in found} == {True}, found
+    assert {name.endswith("source") for name in found} == {True}, found
 
 
 @pytest.mark.parametrize("names", [["x", "w", "s", "s"], ["x", "w", "s", "s", "", "", "b"], ["x", "w", "s", "s", "z"]])
