@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
+import layoutsolve
 from layoutsolve.emit import nodes_of, serialise
 from layoutsolve.emit.runtime_folding import FOLDED
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.storage_options import Storage
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
+from tests.networks import Quantised
 
 ACTIVATION = Quant(np.array([0.04], np.float32), np.array([3], np.int8))
 
@@ -240,6 +243,23 @@ def test_of_what_a_target_wants_in_floats(seed: int, side: int, channels: Sequen
     for level in LEVELS:
         (found,) = OnnxRuntime(model.SerializeToString(), threads=1, level=level).run({x: data})
         assert np.abs(found.astype(int) - expected).max() <= (0 if level == "none" else 2)
+
+
+def test_targets_ask_for_it() -> None:
+    """A browser's target computes a depthwise convolution, what it alone reads, and a product of one row in floats, and
+    the rest in integers; the portable one all in integers, and has no int8 weights.
+    """
+    net = Quantised()
+    x = net.depthwise(net.conv(net.input(1, 16, 16, 8), 8, kernel=1))
+    source = net.model(net.dense(net.conv(net.pool(net.conv(x, 16), size=16, stride=16), 16), 4)).source
+    web, portable = (layoutsolve.convert(source, target=target).model for target in ("ort-web", "portable"))
+    left = Counter(node.op_type for node in optimised(web.SerializeToString(), "all").graph.node)
+    assert (left["QLinearConv"], left["Conv"], left["Gemm"] + left["MatMul"]) == (2, 2, 1), left
+    left = Counter(node.op_type for node in optimised(portable.SerializeToString(), "all").graph.node)
+    assert (left["QLinearConv"], left["Conv"]) == (4, 0), left
+    weights = {node.input[0] for node in nodes_of(portable.graph) if node.op_type == "DequantizeLinear"}
+    types = {each.data_type for each in portable.graph.initializer if each.name in weights and len(each.dims) > 1}
+    assert types == {TensorProto.UINT8}
 
 
 def test_sizes_that_are_not_known_count_as_one() -> None:
