@@ -9,7 +9,7 @@ from math import prod
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.decomposition import Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Tiers, grouping, ranked
@@ -66,7 +66,7 @@ def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, star
     domains = open_rows(problem, not grouping(tiers))
     rows = _begun(problem, domains, start)
     parts = _search(rows, problem, domains, tiers, limit)
-    return concluded(problem, rows, tiers, parts)
+    return _concluded(problem, rows, tiers, parts)
 
 
 def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
@@ -83,7 +83,7 @@ def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> 
     return rows
 
 
-def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
+def _concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
     values = _values(problem, rows, tiers)
     gaps = [sum(part.values[tier] - part.bounds[tier] for part in parts) for tier in range(len(tiers))]
@@ -109,23 +109,7 @@ def _search(rows: list[int], problem: LayoutProblem, domains: Domains, tiers: Ti
         outcome = solve_component(problem, domains, component, rows, (*tiers, TIE), limit)
         for number, row in outcome.rows.items():
             rows[number] = row
-        bounds = outcome.bounds[: len(tiers)]
-        parts[place] = part_of(problem, domains, rows, component, tiers, outcome.method, bounds)
+        values = ranked(price_of_component(problem, rows, component), tiers)
+        booleans = sum(len(domains[number]) for number in component.operators)
+        parts[place] = Part(component.operators, booleans, values, outcome.bounds[: len(tiers)], outcome.method)
     return [parts[place] for place in range(len(found))]
-
-
-def part_of(
-    problem: LayoutProblem,
-    domains: Domains,
-    rows: Sequence[int],
-    component: Component,
-    tiers: Tiers,
-    method: str,
-    bounds: tuple[int, ...] | None = None,
-) -> Part:
-    """What a component comes to with the chosen alternatives; ``bounds`` are proven for its levels, by default its
-    values.
-    """
-    values = ranked(price_of_component(problem, rows, component), tiers)
-    booleans = sum(len(domains[number]) for number in component.operators)
-    return Part(component.operators, booleans, values, values if bounds is None else bounds, method)
