@@ -1,42 +1,52 @@
 """What each stage of the solver is worth: models are solved with all of them, and with one left out at a time.
 
-A row has the models whose value is another one without the stage, in what the first three tiers count or in Reshapes
-alone, those of which less is proven in the first three tiers, those that take more or less than a fifth more time, and
-the time of all by that with every stage. Seconds are the processor's: other processes do not count. Models are those of
-a folder, of the zoo and of the hard networks.
+A line of the table has the models whose value is another one without the stage, in what the first three levels count or
+in what comes after them, those of which less is proven in the first three levels, those that take more or less than a
+fifth more time, and the time of all by that with every stage. Seconds are the processor's: other processes do not
+count. Models are those of folders (``.tflite`` and ``.onnx``), of the zoo, exporters' networks and the hard networks.
+With ``--rows`` answers are kept in a file, model by model, and a run that was interrupted goes on from there.
 
-    python -m experiments.compare.ablation [FOLDER] [--networks 150] [--every 12] [--hard] [--only STAGE] [--json FILE]
+    python -m experiments.compare.ablation [FOLDER ...] [--networks 150] [--every 12] [--exported 3] [--hard]
+        [--only STAGE] [--rows FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from experiments.corpus import graph_of, models, write_json
+from experiments.corpus import graph_of, models
+from experiments.make import exporter_networks
 from experiments.make.hard_networks import FAMILIES
 from experiments.make.zoo import zoo
 from layoutsolve.errors import ConversionError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.search import component_search, search
+from layoutsolve.solver.search.integer_program import Multipliers, limited
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
-from layoutsolve.solver.strategies import orders, orders_then_groupings
+from layoutsolve.solver.strategies import assign as strategies
+from layoutsolve.solver.strategies import orders, orders_then_groupings, tied_orders
 
 Patch = tuple[Any, str, Any]
 
 RANKS = {"optimal": 2, "conditional": 1, "feasible": 0}
 FIRST = 3
-"""The tiers that what moves data is counted in."""
+"""The levels that what moves data is counted in."""
 
 FIFTH, LEAST = 1.2, 0.05
 """How many times as long counts as slower, where that is so many seconds at least."""
+
+WHOLE = ""
+"""The name of what has every stage."""
 
 
 def _nothing(*given: Any, **named: Any) -> None:
@@ -48,22 +58,46 @@ def _found(found: Any, *given: Any) -> Any:
     return found
 
 
+_SEARCH: Any = vars(component_search)["_Search"]
+
+
+def _without_elimination(whole: bool) -> Callable[[Any, Any], bool]:
+    """Elimination without that of ``whole`` components, or without that of what is left of one at a bound."""
+    eliminates = _SEARCH.eliminates
+    return lambda self, left: (left is self.domains) is not whole and eliminates(self, left)
+
+
 STAGES: Mapping[str, Sequence[Patch]] = {
+    "dominance": [(search, "open_rows", lambda problem, *_: [[*range(len(each.rows))] for each in problem.operators])],
     "elimination": [(component_search, "eliminated", _nothing)],
-    "improvement of several at a time": [(component_search, "improved_together", _nothing)],
+    "elimination of components": [(_SEARCH, "eliminates", _without_elimination(True))],
+    "elimination at a bound": [(_SEARCH, "eliminates", _without_elimination(False))],
+    "the LP relaxation": [(_SEARCH, "_relaxed", _nothing)],
+    "rounding of the LP": [(_SEARCH, "_round", _nothing)],
+    "reduced-cost fixing": [
+        (Multipliers, "restricted", lambda self, total, told=True: limited(self.program, self.tier, total))
+    ],
+    "CP-SAT": [(_SEARCH, "_searched", lambda self, place, program, tier, proven, least: least)],
+    "large neighbourhood search": [(component_search, "improved_together", _nothing)],
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
-    "orders of some atoms": [(orders.SomeAtoms, "look", _nothing)],
-    "stops": [(orders, "_with_stops", lambda candidates, found, *_: found)],
+    "projections": [(orders.SomeAtoms, "look", _nothing)],
+    "intermediate orders": [(orders, "_with_stops", lambda candidates, found, *_: found)],
+    "tied orders": [(orders_then_groupings, "with_tied_orders", lambda statement, orders, tiers, found, _: found)],
+    "dimensions of size 1, further": [(tied_orders, "UNITS", 0)],
+    "tie-breaking by groupings": [(search, "TIE", ())],
     "views as operators": [(orders_then_groupings, "_held_against_views", _found)],
-    "tie by groupings": [(search, "TIE", ())],
-    "steps of concatenations": [(orders_then_groupings, "settled", lambda graph, problem, rows, tiers: rows)],
+    "heuristics, of what is not proven": [(orders_then_groupings, "_best", lambda known, found: found or known[0])],
+    "steps of concatenations": [(strategies, "in_steps", _found)],
+    "ties by steps of concatenations": [(orders_then_groupings, "settled", lambda graph, problem, rows, tiers: rows)],
+    "ties by fusions": [(orders_then_groupings, "unbroken", lambda graph, problem, rows, tiers: rows)],
+    "copies of initializers": [(orders_then_groupings, "shared_rows", lambda problem, rows: tuple(rows))],
 }
 """What is put in place of what, to leave out a stage."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model comes to: the values of its tiers, what is proven of each, and the seconds of solving it."""
+    """What a model comes to: the values of its levels, what is proven of each, and the seconds of solving it."""
 
     values: Sequence[int]
     statuses: Sequence[str]
@@ -75,7 +109,7 @@ class Answer:
         return self.values[:FIRST]
 
     def weaker(self, other: Answer) -> bool:
-        """Whether less is proven in the first tiers than of another answer."""
+        """Whether less is proven in the first levels than of another answer."""
         pairs = zip(self.statuses[:FIRST], other.statuses[:FIRST], strict=True)
         return any(RANKS[mine] < RANKS[theirs] for mine, theirs in pairs)
 
@@ -84,19 +118,35 @@ class Answer:
         return self.seconds > max(FIFTH * other.seconds, other.seconds + LEAST)
 
 
-def graphs(folder: Path | None, networks: int, every: int, hard: bool) -> Iterator[tuple[str, Graph]]:
+def graphs(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
     """The graphs of all models that can be converted, with their names."""
-    sources: list[tuple[str, bytes | Graph]] = [(each.name, each.source) for each in models(folder)] if folder else []
-    sources += zoo(networks, every) if networks else ()
-    sources += ((f"{name}:{size}", make(size)) for name, (make, sizes) in FAMILIES.items() if hard for size in sizes)
-    for name, source in sources:
+    sources = chain(_of_folders(options.folder), zoo(options.networks, options.every) if options.networks else ())
+    for name, source in chain(sources, _exported(options.exported), _hard() if options.hard else ()):
         try:
             yield name, graph_of(source)
         except ConversionError:
             continue
 
 
-def answered(graph: Graph, objective: str, without: Sequence[Patch] = ()) -> Answer:
+def _of_folders(folders: Sequence[Path]) -> Iterator[tuple[str, bytes | Graph]]:
+    for folder in folders:
+        for ending in (".tflite", ".onnx"):
+            yield from ((f"{folder.name}/{each.name}{ending}", each.source) for each in models(folder, ending=ending))
+
+
+def _exported(seeds: int) -> Iterator[tuple[str, bytes | Graph]]:
+    for family in exporter_networks.FAMILIES:
+        for seed in range(seeds):
+            made = exporter_networks.network(family, seed)
+            yield f"exported/{family.__name__}_{seed:02d}", made.SerializeToString()
+
+
+def _hard() -> Iterator[tuple[str, bytes | Graph]]:
+    for name, (make, sizes) in FAMILIES.items():
+        yield from ((f"hard/{name}:{size}", make(size)) for size in sizes)
+
+
+def answered(graph: Graph, objective: str, without: Iterable[Patch] = ()) -> Answer:
     """A graph's answer where something is left out."""
     with ExitStack() as stack:
         for place, name, other in without:
@@ -107,9 +157,40 @@ def answered(graph: Graph, objective: str, without: Sequence[Patch] = ()) -> Ans
     return Answer([tier.value for tier in found.tiers], [tier.status for tier in found.tiers], spent)
 
 
-def row(stage: str, whole: Mapping[str, Answer], found: Mapping[str, Answer]) -> str:
+def reached(graph: Graph, objective: str, stages: Sequence[str]) -> list[str]:
+    """The stages that a graph comes to: where a function is not called, nothing changes without it."""
+    called = set[str]()
+
+    def noting(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any, **named: Any) -> Any:
+            called.add(stage)
+            return function(*given, **named)
+
+        return noted
+
+    with ExitStack() as stack:
+        for stage in stages:
+            for place, name, other in STAGES[stage]:
+                if callable(other):
+                    stack.enter_context(patch.object(place, name, noting(stage, getattr(place, name))))
+        answered(graph, objective)
+    return [stage for stage in stages if stage in called or not any(callable(each[2]) for each in STAGES[stage])]
+
+
+def answers(graph: Graph, objective: str, stages: Sequence[str]) -> dict[str, Answer]:
+    """A graph's answers with everything, and without each stage. What the first solve alone has to load or to look up
+    for the first time does not count.
+    """
+    other = reached(graph, objective, stages)
+    whole = answered(graph, objective)
+    return {WHOLE: whole} | {
+        stage: answered(graph, objective, STAGES[stage]) if stage in other else whole for stage in stages
+    }
+
+
+def line(stage: str, found: Sequence[Mapping[str, Answer]]) -> str:
     """A line of the table."""
-    pairs = [(found[name], whole[name]) for name in found]
+    pairs = [(each[stage], each[WHOLE]) for each in found]
     counts = (
         sum(each.first > other.first for each, other in pairs),
         sum(each.first == other.first and each.values > other.values for each, other in pairs),
@@ -122,30 +203,41 @@ def row(stage: str, whole: Mapping[str, Answer], found: Mapping[str, Answer]) ->
     return f"| {stage} | {' | '.join(map(str, counts))} | {times:.2f} |"
 
 
+def known(path: Path | None) -> dict[str, dict[str, Answer]]:
+    """The answers in a file, by model."""
+    lines = path.read_text().splitlines() if path is not None and path.is_file() else []
+    return {
+        name: {stage: Answer(**each) for stage, each in found.items()}
+        for name, found in (json.loads(each) for each in lines)
+    }
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="a folder of .tflite files")
+    parser.add_argument("folder", type=Path, nargs="*", help="a folder of .tflite and .onnx files")
     parser.add_argument("--networks", type=int, default=150, help="how many random networks (default: 150)")
     parser.add_argument("--every", type=int, default=12, metavar="N", help="every N-th conformance case (default: 12)")
+    parser.add_argument("--exported", type=int, default=3, metavar="N", help="exporters' networks of each family (3)")
     parser.add_argument("--hard", action="store_true", help="the hard networks as well")
     parser.add_argument("--only", action="append", choices=list(STAGES), help="one stage, instead of all")
     parser.add_argument("--objective", choices=list(OBJECTIVES), default=DEFAULT_OBJECTIVE)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers to FILE")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="keep all answers in FILE, and go on from it")
     options = parser.parse_args(given)
-    known = dict(graphs(options.folder, options.networks, options.every, options.hard))
-    whole = {name: answered(graph, options.objective) for name, graph in known.items()}
-    print(f"{len(whole)} models, {sum(each.seconds for each in whole.values()):.1f} s")
-    print("| without | more moved | more Reshapes | less | less proven | slower | faster | time |")
-    print("|---|---|---|---|---|---|---|---|")
-    results = {"": whole}
-    for stage in options.only or STAGES:
-        found = {name: answered(graph, options.objective, STAGES[stage]) for name, graph in known.items()}
-        results[stage] = found
-        print(row(stage, whole, found), flush=True)
-    write_json(
-        options.json, {stage: {name: asdict(each) for name, each in one.items()} for stage, one in results.items()}
-    )
+    stages = options.only or list(STAGES)
+    found = known(options.rows)
+    for name, graph in graphs(options):
+        if name in found:
+            continue
+        found[name] = answers(graph, options.objective, stages)
+        if options.rows is not None:
+            with options.rows.open("a") as file:
+                file.write(json.dumps([name, {stage: asdict(each) for stage, each in found[name].items()}]) + "\n")
+    print(f"{len(found)} models, {sum(each[WHOLE].seconds for each in found.values()):.1f} s")
+    print("| without | more moved | more after it | less | less proven | slower | faster | time |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for stage in stages:
+        print(line(stage, [each for each in found.values() if stage in each]))
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Stated:
 
     def _moves(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
         each, charged = self.problem.variables[variable], self.problem.charges(variable)
-        key = (each.sizes, each.bytes, each.turns, charged, *sources, None, *targets)
+        key = (each.sizes, each.bytes, each.turns, each.joined, charged, *sources, None, *targets)
         if key not in self.known:
             stated = self._of_groupings if self.reshapes else self._of_orders
             self.known[key] = stated(variable, sources, targets)
@@ -171,6 +171,7 @@ class Stated:
         paid = {name: between[given[:, None], asked] for name, between in transposed.items()}
         once = self.problem.target.reshape_price(1, each.turns, self.problem.timed)
         reshapes, hindered = self._beside(variable, sources, targets)
+        paid["tie_break"] = _changed(sources, targets) * each.joined
         paid |= {"reshapes": reshapes, "hidden": paid["hidden"] + hindered}
         paid["nanoseconds"] = paid["nanoseconds"] + reshapes * once.nanoseconds
         return Moves(self._tiered(paid), np.array(ranked(once, self.tiers), np.int64), given, asked)
@@ -185,6 +186,7 @@ class Stated:
             "bytes": moves * self.problem.variables[variable].bytes,
             "hidden": moves * lost.reshape(moves.shape),
             "nanoseconds": moves * self.problem.times(variable, sources, targets),
+            "tie_break": moves * self.problem.variables[variable].joined,
         }
 
     def _tiered(self, paid: Mapping[str, Array]) -> Array:

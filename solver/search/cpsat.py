@@ -17,9 +17,6 @@ with deferred("pandas"):
 SMALL = 400
 """A program of at most so many choices is searched without presolve, which takes longer than it saves."""
 
-CONSTRAINTS = 30_000
-"""The most constraints of a program that is searched: CP-SAT takes 5 to 8 kB for each of them."""
-
 EACH = 4
 """The work of stating a program to CP-SAT, for each of its variables."""
 
@@ -44,12 +41,8 @@ def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> F
     """Minimise a level, whose sum is no lower than ``least``, or find any solution where there is none.
 
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
-    become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal. A program
-    that is too large itself is not searched.
+    become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal.
     """
-    if len(program.rows) + len(program.exactly) > CONSTRAINTS:
-        limit.searched(0.0, finished=False)
-        return Found(None, False, least, empty=False)
     limit.spend(EACH * (program.count + len(program.rows)))
     model = cp_model.CpModel()
     try:

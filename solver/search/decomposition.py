@@ -10,6 +10,9 @@ from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
+JOINED = Price(tie_break=1)
+"""What converting something that is better left joined counts, where prices tie."""
+
 
 @dataclass(frozen=True)
 class Component:
@@ -26,7 +29,15 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
         total += chosen(problem, rows, number).price
     for variable in component.variables:
         total += price_of_variable(problem, rows, variable)
+        if problem.variables[variable].joined and _moved(problem, rows, variable):
+            total += JOINED
     return total
+
+
+def _moved(problem: LayoutProblem, rows: Sequence[int], variable: int) -> bool:
+    """Whether a variable is read in another layout than it is written in."""
+    places = problem.places(variable)
+    return len({chosen(problem, rows, number).layouts[port] for number, port in places}) > 1
 
 
 Domains = list[list[int]]

@@ -1,10 +1,9 @@
 """One component of a layout problem as a linear program in zeros and ones.
 
 A variable per open row of an operator, exactly one of which is 1. For each variable of the problem and each order in
-which it is read there is a *move*: each reader that wants the order needs that it is written, or the move. Where that
-costs more from some sources than from others it has *ways*, one for all sources from which it costs alike, which is 1
-only where one of these is written. This is the formulation of facility location: its linear relaxation is nearly always
-integral.
+which it is read there are *moves*, one for all sources from which it costs alike, which is 1 only where one of these is
+written: each reader that wants the order needs that it is written, or one of the moves. This is the formulation of
+facility location: its linear relaxation is nearly always integral.
 
 Where groupings count, ``given[layout]`` is 1 where a move delivers a layout. One of these is what the Transpose ends
 in: there is a ``first`` for all to which it takes so many Reshapes from the same layouts, which is 1 only where one of
@@ -29,9 +28,9 @@ Reads = Mapping[Layout, Literals | None]
 LOOKED_AT, TERM = 8, 2
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
 
-CONSTRAINTS, TERMS = 40_000, 600_000
-"""The most constraints of a program that is stated, and terms in them: its relaxation takes 2 to 3 kB for each
-constraint of a few terms, and 0.2 kB for each term where layouts are many.
+CONSTRAINTS, TERMS = 30_000, 600_000
+"""The most constraints of a program that is stated, and terms in them: CP-SAT takes 5 to 8 kB for each constraint of a
+few terms, and its relaxation 0.2 kB for each term where layouts are many.
 """
 
 
@@ -48,7 +47,6 @@ class Formulation:
     ) -> None:
         self.problem, self.domains, self.limit = problem, domains, limit
         self.reshapes = grouping(tiers)
-        self.apart = not self.reshapes and not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])
         self.count = self.size = 0
         self.choices: dict[tuple[int, int], int] = {}
         self.exactly: list[Literals] = []
@@ -111,9 +109,9 @@ class Formulation:
             serving = supplies.get(atoms, [])
             paid = zip(written, zip(lost, spent, strict=True), strict=True)
             sources = {each: cost for each, cost in paid if each not in serving}
-            moved = self._moved(variable, readers, written, serving, members, sources)
+            moves = self._moves(variable, readers, written, serving, members, sources)
             if self.reshapes:
-                self._group(variable, readers, written, members, moved)
+                self._group(variable, readers, written, members, moves)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[Reads]:
         """What each place (an operator's port) has its layouts by."""
@@ -132,7 +130,7 @@ class Formulation:
             result.append({next(iter(found)): None} if len(found) == 1 else found)
         return result
 
-    def _moved(
+    def _moves(
         self,
         variable: int,
         readers: Sequence[Reads],
@@ -140,65 +138,37 @@ class Formulation:
         serving: Sequence[Layout],
         members: Sequence[Layout],
         sources: Mapping[Layout, tuple[int, int]],
-    ) -> int | None:
-        """The move of a variable into the order of ``members``, charged for its Transpose; None where it is always
-        written or never wanted. ``sources`` has the hidden transpositions and the time from each layout of another
+    ) -> Literals:
+        """The moves of a variable into the order of ``members``, each charged for its Transpose; none where it is
+        always written or never wanted. ``sources`` has the layout penalty and the time from each layout of another
         order; that of Reshapes beside it is charged with these.
         """
         needs = _needs(readers, members)
         if not needs or any(written[layout] is None for layout in serving) or not sources:
-            return None
+            return []
         classes: dict[tuple[int, int], list[Layout]] = {}
         for source, cost in sources.items():
             classes.setdefault(cost, []).append(source)
         size = self.problem.variables[variable].bytes
-        supply = [literal for layout in serving for literal in written[layout] or ()]
-        if self.apart:
-            self._serve([*supply, *self._apart(size, written, classes)], needs)
-            return None
-        moved = self._new()
-        cheapest = tuple(map(min, zip(*classes, strict=True)))
-        charges = (("transposes", 1), ("bytes", size), *zip(("hidden", "nanoseconds"), cheapest, strict=True))
-        self._charge(moved, charges)
-        self._serve([*supply, moved], needs)
-        if self.reshapes:
-            self._only(moved, written, list(sources))
-        if len(classes) > 1:
-            self._ways(moved, written, classes, cheapest)
-        return moved
-
-    def _apart(self, size: int, written: Reads, classes: Mapping[tuple[int, int], Sequence[Layout]]) -> Literals:
-        """The ways of a move, each charged for all of it: fewer variables, of which the first tier tells apart."""
-        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
+        moves, dearest = list[int](), tuple(map(max, zip(*classes, strict=True)))
         for (hidden, spent), layouts in sorted(classes.items()):
-            ways.append(way := self._new())
-            if (hidden, spent) != dearest:
-                self._only(way, written, layouts)
-            self._charge(way, (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)))
-        return ways
-
-    def _ways(
-        self,
-        moved: int,
-        written: Reads,
-        classes: Mapping[tuple[int, int], Sequence[Layout]],
-        cheapest: tuple[int, ...],
-    ) -> None:
-        """Charge a move by what it starts from, beyond what it costs at least."""
-        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
-        for spent, layouts in sorted(classes.items()):
-            way = self._new()
-            ways.append(way)
-            if self.reshapes or spent != dearest:
-                self._only(way, written, layouts)
-            more = [each - least for each, least in zip(spent, cheapest, strict=True)]
-            self._charge(way, zip(("hidden", "nanoseconds"), more, strict=True))
-        self._row([*((way, 1) for way in ways), (moved, -1)], 0)
+            moves.append(move := self._new())
+            if self.reshapes or (hidden, spent) != dearest:
+                self._only(move, written, layouts)
+            self._charge(move, (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)))
+            self._part(move, variable, not self.reshapes)
+        supply = [literal for layout in serving for literal in written[layout] or ()]
+        self._serve([*supply, *moves], needs)
+        return moves
 
     def _charge(self, literal: int, charges: Iterable[tuple[str, int]]) -> None:
         for name, weight in charges:
             if weight:
                 self.terms[name].append((literal, weight))
+
+    def _part(self, literal: int, variable: int, counts: bool = True) -> None:
+        """Charge what parts something that is better left joined, where prices tie."""
+        self._charge(literal, [("tie_break", int(counts and self.problem.variables[variable].joined))])
 
     def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
         """A literal is 1 only where one of some layouts is written."""
@@ -213,18 +183,19 @@ class Formulation:
             self._row([*((literal, 1) for literal in served), *wanted], int(need is None))
 
     def _group(
-        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moved: int | None
+        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moves: Literals
     ) -> None:
         """Charge the groupings of one order of a variable: a Reshape for every one but that which the Transpose ends
         in, and those beside the Transpose.
         """
-        given = {layout: self._given(readers, written, layout) for layout in members}
+        given = {layout: self._given(variable, readers, written, layout) for layout in members}
         delivered = [literal for literal in given.values() if literal is not None]
         self._regrouped(variable, [(literal, 1) for literal in delivered])
-        if moved is None:
+        if not moves:
             return
-        self._regrouped(variable, [(moved, -1)])
-        self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
+        moved = [(move, -1) for move in moves]
+        self._regrouped(variable, moved)
+        self._row([*((literal, 1) for literal in delivered), *moved], 0)
         counts = near(written, given, *self.problem.hindrance(variable))
         if not any(reshapes or hidden for reshapes, hidden, *_ in counts):
             return
@@ -239,7 +210,7 @@ class Formulation:
             if reshapes:
                 self._regrouped(variable, [(literal, reshapes)])
             self._charge(literal, [("hidden", hidden)])
-        self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
+        self._row([*((literal, 1) for literal in firsts), *moved], 0)
 
     def _regrouped(self, variable: int, terms: Terms) -> None:
         """Charge Reshapes of a variable, and their time."""
@@ -249,13 +220,14 @@ class Formulation:
         if each:
             self.terms["nanoseconds"] += [(literal, weight * each) for literal, weight in terms]
 
-    def _given(self, readers: Sequence[Reads], written: Reads, layout: Layout) -> int | None:
+    def _given(self, variable: int, readers: Sequence[Reads], written: Reads, layout: Layout) -> int | None:
         """A literal that is 1 where some reader wants a layout that is not written; None where that is never so."""
         needs = _needs(readers, [layout])
         supply = written.get(layout, [])
         if not needs or supply is None:
             return None
         literal = self._new()
+        self._part(literal, variable)
         self._serve([*supply, literal], needs)
         return literal
 

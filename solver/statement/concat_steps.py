@@ -5,9 +5,9 @@ maps they are joined as they are, on ``[N, A, B, (H W)]``. Where A differs, that
 first, they need one Transpose together.
 
 Steps are free choices that a graph is given before its layout problem is stated (:func:`in_steps`). Of solutions that
-cost the same the one with the fewest steps is taken (:mod:`layoutsolve.solver.search.concat_step_ties`), and a step
-that nothing is moved after is written together with the concatenation that it belongs to
-(:mod:`layoutsolve.emit.concats`). An assignment is one of the graph in steps.
+cost the same the one is taken in which the fewest steps are moved (``joined`` of a
+:class:`~layoutsolve.solver.statement.problem.Variable`), and one that is not is written together with the concatenation
+that it belongs to (:mod:`layoutsolve.emit.concats`). An assignment is one of the graph in steps.
 """
 
 from __future__ import annotations

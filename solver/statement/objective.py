@@ -23,8 +23,8 @@ OBJECTIVES: Mapping[str, Tiers] = {
 
 DEFAULT_OBJECTIVE = "min-executed"
 
-TIE = ("regrouped",)
-"""The tier that decides among orders of equal price: nothing is claimed of it."""
+TIE = ("tie_break",)
+"""The level that decides among answers of equal price: nothing is claimed of it."""
 
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:

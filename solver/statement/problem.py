@@ -51,7 +51,8 @@ class Variable:
     ``bytes`` counts those of all ``turns``, which are how often it is taken to be produced. ``constant`` data is
     rearranged while converting, which costs nothing; each reader has a variable of its own. Where the target has all
     Transposes ``alike`` it makes no difference whether a runtime sees what is simple about one. Where operators are
-    ``counted`` before time it is not worth a Reshape.
+    ``counted`` before time it is not worth a Reshape. What is ``joined`` is better not moved, where that costs as much
+    elsewhere: a runtime may fuse the operators on both sides, or it is a step of a concatenation.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Variable:
     turns: int = 1
     alike: bool = False
     counted: bool = False
+    joined: bool = False
 
     @property
     def rigid(self) -> bool:

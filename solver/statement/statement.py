@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from layoutsolve.solver.theory.move import hindered
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.solver.theory.rules.elementwise import ELEMENTWISE
 
 CANDIDATES, FEW = 1024, 32
 """The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
@@ -180,6 +182,23 @@ class Statement:
                 self._end(f"output {name}", name, fixed.outputs[name], reads=True)
         for name, axes in fixed.inner.items():
             self._end(f"layout of {name}", name, axes, reads=True)
+        self._join()
+
+    def _join(self) -> None:
+        """Mark what one operator hands to another one alone that a runtime may fuse with it, or join with it: runtimes
+        fuse operators of single elements with what gives their input, as the bias and the activation of a product.
+        """
+        writers, readers = dict[int, str](), defaultdict[int, list[str]](list)
+        for entry in self.entries:
+            for port, variable in enumerate(entry.ports):
+                if port < entry.inputs:
+                    readers[variable].append(entry.op)
+                else:
+                    writers[variable] = entry.op
+        for variable, ops in readers.items():
+            fused = ops[0] in ELEMENTWISE and writers.get(variable)
+            if len(ops) == 1 and (fused or ops[0] == writers.get(variable) == "Concat"):
+                self.variables[variable] = replace(self.variables[variable], joined=True)
 
     def _variable(self, name: str, reading: tuple[Layout, list[int]], constant: bool = False) -> int:
         """A variable of a tensor that is produced by something other than a view, or of a constant at a port."""

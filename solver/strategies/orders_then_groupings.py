@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.concat_step_ties import settled
-from layoutsolve.solver.search.fusion_ties import unbroken
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.statement.assignment import Assignment, Part
+from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.duplicated_initializers import shared_rows
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked, without_groupings
@@ -50,17 +47,14 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     Where Reshapes come last in the objective, orders are chosen first and groupings then. Otherwise both are chosen
     at once. What is not proven is compared with heuristics, each with as much work as it would have by itself, so
     that none is better; of seconds a share is left for them, and the quickest runs in any case. Where both were to
-    be chosen at once, one after the other is among them, with the orders of other objectives; and what is proven is
-    compared as well, as it is proven of candidates: a view of the source may do with one operator what a move
-    between layouts does with two.
+    be chosen at once, one after the other is among them, with the orders of other objectives.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     found = _searched(statement, limit.part(SEARCHED))
-    sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
-    if found is not None and sure and not at_once:
-        quick = len(graph.nodes) <= COMPARED and not (limit.timed and limit.expired)
-        return _held_against_views(found, boundary, limit) if quick else found
+    at_once = coarse_tiers(goal.tiers) is None
+    if found is not None and found.status == "optimal" and not at_once:
+        return _held_against_views(found, boundary, limit)
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
@@ -74,20 +68,21 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
 
 
 def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
-    """An answer, or a cheaper one in which views of the source stay operators, as strategies leave them.
+    """A proven answer, or a cheaper one in which views of the source stay operators, as heuristics leave them: it is
+    proven of candidates.
 
     Where a slow move is paid, or was avoided, a view between two fast ones may cost less. Moves that end in a view may
     share its Reshape, of which by itself each move of a tensor has its own. What costs less otherwise has Transposes in
     a row, of which a runtime makes one.
     """
-    known = list[Assignment]()
-    if found.charged or found.price.hidden or (found.goal.timed and found.price.transposes):
-        known.append(_push(found.graph, boundary, found.goal, limit.again().attempt(PUSHED)))
-    if found.price.transposes and found.price.reshapes:
-        for strategy in (transpose, propagate):
-            other = strategy(found.graph, boundary, found.goal, limit.again())
-            if _may_be(other, found):
-                known.append(other)
+    graph, goal, paid, known = found.graph, found.goal, found.price, list[Assignment]()
+    if len(graph.nodes) > COMPARED or (limit.timed and limit.expired):
+        return found
+    if found.charged or paid.hidden or (goal.timed and paid.transposes):
+        known.append(_push(graph, boundary, goal, limit.again().attempt(PUSHED)))
+    if paid.transposes and paid.reshapes:
+        others = (heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, propagate))
+        known += [other for other in others if _may_be(other, found)]
     return _best([found, *known], found)
 
 
@@ -126,53 +121,30 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
             return None
         fine, orders = solve(problem, goal.tiers, limit), without_groupings(goal.tiers)
         bounds = cheapest_orders(statement, orders, limit).bounds
-        return _assignment(statement, fine, replace(proven(fine), bounds=bounds))
+        return _assignment(statement, fine, replace(fine, bounds=bounds))
     return _staged(statement, coarse, limit)
 
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
-    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
-    began = limit.work
+    """Orders first, by the ``coarse`` levels, and groupings then, by all levels of the goal; None where the limit ends
+    before there are any. Other orders that cost as little are tried for no more work than these took, or little.
+    """
+    began, tiers = limit.work, statement.goal.tiers
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    orders = replace(orders, rows=unbroken(statement.graph, orders.problem, orders.rows, coarse))
-    return grouped(statement, orders, coarse, limit, began - limit.work)
-
-
-def grouped(statement: Statement, orders: Solution, coarse: Tiers, limit: Limit, spent: int = 0) -> Assignment | None:
-    """Cheapest groupings of orders that are minimal on the ``coarse`` levels, with the proof of these; None where the
-    limit ends before there are any. Other orders are tried for no more work than was ``spent`` on these, or little.
-    """
+    spent = began - limit.work
     problem = statement.layouts([[row] for row in orders.chosen], limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    tiers = statement.goal.tiers
     fine = with_tied_orders(statement, orders, coarse, solve(problem, tiers, limit), limit.attempt(max(spent, TRIED)))
-    if not limit.expired:
-        for ties in (settled, unbroken):
-            fine = replace(fine, rows=ties(statement.graph, fine.problem, fine.rows, tiers))
-    return _assignment(statement, fine, proven(orders), fine.branched)
+    return _assignment(statement, fine, orders, fine.branched)
 
 
-@dataclass(frozen=True)
-class Proof:
-    """What a solution proves; the fields are as those of an :class:`Assignment`."""
-
-    bounds: tuple[int, ...]
-    branched: int
-    parts: tuple[Part, ...]
-    charged: frozenset[int] | None
-    unseen: frozenset[int]
-
-
-def proven(solution: Solution) -> Proof:
-    """What is proven of a solution, without its problem."""
-    return Proof(solution.bounds, solution.branched, solution.parts, solution.charged, solution.unseen)
-
-
-def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
-    """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
+def _assignment(statement: Statement, fine: Solution, proof: Solution, branched: int = 0) -> Assignment:
+    """The public form of a solution, with what another one proves of it; ``branched`` are its own Booleans where the
+    proof is that of the orders alone.
+    """
     rows = shared_rows(fine.problem, fine.rows)
     return Assignment(
         statement.graph,

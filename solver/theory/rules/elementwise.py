@@ -19,6 +19,9 @@ BROADCASTING = (
     "SwiGLU", "Where", "Xor",
 )  # fmt: skip
 
+ELEMENTWISE = frozenset((*BROADCASTING, *UNARY))
+"""What runtimes fuse with what gives its input."""
+
 COMPLETE = frozenset(("PRelu", "SwiGLU"))
 """Operators whose operands keep all dimensions: OpenVINO (2026.4) takes a slope of one dimension to be along the second
 one, and SwiGLU repeats nothing.

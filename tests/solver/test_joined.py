@@ -1,4 +1,6 @@
-"""Moves slide out of rows of operators that a runtime may fuse: as ONNX Runtime fuses them, over random networks."""
+"""Conversions lie beside rows of operators that a runtime may fuse, not within, as ONNX Runtime fuses them: networks of
+random weights.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 import layoutsolve
 from experiments.make.exporter_networks import FAMILIES, Net, network
-from layoutsolve.solver.strategies import orders_then_groupings
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.verification.runtimes import optimised
 
 FUSED = ("Gelu", "LayerNormalization", "QuickGelu", "SimplifiedLayerNormalization")
@@ -65,11 +67,11 @@ def test_nothing_that_is_fused_is_parted(family: object, seed: int, tmp_path: Pa
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-nodes", "min-latency"])
 @pytest.mark.parametrize("family", [each for each in FAMILIES if each.__name__ in ("convnext", "mixer", "recurrent")])
-def test_sliding_costs_nothing(family: object, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_costs_nothing(family: object, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The price and what is proven of it are what they are without."""
     assert callable(family)
     source = network(family, 30).SerializeToString()
     found = layoutsolve.convert(source, objective=objective).assignment
-    monkeypatch.setattr(orders_then_groupings, "unbroken", lambda _, problem, rows, tiers: rows)
+    monkeypatch.setattr(Statement, "_join", lambda _: None)
     before = layoutsolve.convert(source, objective=objective).assignment
     assert (found.tiers, found.status) == (before.tiers, before.status)
