@@ -43,7 +43,7 @@ from layoutsolve.solver.search.component_search import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
 from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
-from layoutsolve.solver.search.integer_program import Program, Tier, limited, multiplied
+from layoutsolve.solver.search.integer_program import Literals, Program, Tier, limited, multiplied
 from layoutsolve.solver.search.lp_relaxation import Relaxed, relaxed
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
@@ -64,7 +64,7 @@ class Facilities(Formulation):
     that the layout is written.
     """
 
-    def _moved(
+    def _moves(
         self,
         variable: int,
         readers: Sequence[Reads],
@@ -72,7 +72,7 @@ class Facilities(Formulation):
         serving: Sequence[Layout],
         members: Sequence[Layout],
         sources: Mapping[Layout, tuple[int, int]],
-    ) -> int | None:
+    ) -> Literals:
         needs = _needs(readers, members)
         if needs and sources and not any(written[layout] is None for layout in serving):
             supply = [literal for layout in serving for literal in written[layout] or ()]
@@ -80,7 +80,7 @@ class Facilities(Formulation):
             for source, literal in moved.items():
                 self._only(literal, written, [source])
             self._serve([*supply, *moved.values()], needs)
-        return None
+        return []
 
     def _pairs(self, variable: int, sources: Mapping[Layout, tuple[int, int]]) -> dict[Layout, int]:
         """The literal of the move from each layout, which is charged for it."""
@@ -96,7 +96,7 @@ class Facilities(Formulation):
 class Pairs(Facilities):
     """The same literals, each of which is 1 where its layout is written and some reader has its order."""
 
-    def _moved(
+    def _moves(
         self,
         variable: int,
         readers: Sequence[Reads],
@@ -104,13 +104,13 @@ class Pairs(Facilities):
         serving: Sequence[Layout],
         members: Sequence[Layout],
         sources: Mapping[Layout, tuple[int, int]],
-    ) -> int | None:
+    ) -> Literals:
         needs = _needs(readers, members)
         for source, moved in self._pairs(variable, sources).items() if needs else ():
             for need in needs:
                 sure = [each for each in (written[source], need) if each is not None]
                 self._row([(moved, 1), *((literal, -1) for each in sure for literal in each)], 1 - len(sure))
-        return None
+        return []
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from what another one has been given (:mod:`layoutsolve.solver.search.cost_table
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from math import prod
@@ -20,19 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.cost_tables import Array, Costs, Scope, Stated, in_one
+from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Scope, Stated, in_one
 from layoutsolve.solver.search.decomposition import Component
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 
-LARGEST, MOST, TIED = 2**22, 2**24, 2**19
-"""The most entries of a table, of all tables, and of all where they are kept."""
+LARGEST, MOST = 2**22, 2**24
+"""The most entries of a table, and of all tables."""
 
 ENTRIES, EACH = 200, 100
 """The entries that are added up in a unit of work, and the work of a table, however small."""
-
-TOTAL = 2**62
-"""The most bytes that may be moved."""
 
 
 def eliminated(
@@ -47,31 +44,11 @@ def eliminated(
     """
     if all(len(domains[number]) == 1 for number in component.operators):
         return {number: domains[number][0] for number in component.operators}
-    tables = _tabled(problem, domains, component, tiers, limit, MOST)
+    tables = _tabled(problem, domains, component, tiers, limit)
     if tables is None:
         return None
     choices = _solved(*tables)
     return {number: domains[number][choices.get(number, 0)] for number in component.operators}
-
-
-def tied(
-    problem: LayoutProblem,
-    domains: Mapping[int, Sequence[int]],
-    component: Component,
-    tiers: Tiers,
-    limit: Limit,
-) -> dict[int, list[int]] | None:
-    """The alternatives of a component's operators that are in any of its cheapest assignments; as :func:`eliminated`
-    otherwise, but that tables are kept, so that they have to be smaller.
-    """
-    tables = _tabled(problem, domains, component, tiers, limit, TIED)
-    if tables is None:
-        return None
-    choices = _cheapest(*tables)
-    return {
-        number: [row for row, cheap in zip(domains[number], choices.get(number, [True]), strict=True) if cheap]
-        for number in component.operators
-    }
 
 
 Tables = tuple[dict[int, Scope], Sequence[Costs], Array, Array]
@@ -84,9 +61,8 @@ def _tabled(
     component: Component,
     tiers: Tiers,
     limit: Limit,
-    most: int,
 ) -> Tables | None:
-    """The tables of a component, None where they have more than ``most`` entries or no time is left."""
+    """The tables of a component, None where they are too large or no time is left."""
     moved = sum(problem.variables[each].bytes * len(problem.readers[each]) for each in component.variables)
     if moved > TOTAL:
         return None
@@ -96,7 +72,7 @@ def _tabled(
     if plan is None:
         return None
     entries = sum(prod(sizes[each] for each in scope) for scope in plan.values())
-    if entries > most:
+    if entries > MOST:
         return None
     limit.spend(entries // ENTRIES + EACH * len(plan))
     if limit.over:
@@ -148,15 +124,14 @@ def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dic
     return {number: tuple(sorted(scope, key=place.__getitem__)) for number, scope in plan.items()}
 
 
-def _forward(
-    plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, counted: Array
-) -> Iterator[tuple[int, Scope, Array, Array]]:
-    """Each operator with its scope, the table of all that has it, and the least that its rows come to there.
+def _solved(plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, counted: Array) -> dict[int, int]:
+    """The place of the cheapest row of each operator among the open ones, the first of equals.
 
     A table is made when the first of its operators is eliminated: all of them together would take much memory.
     """
     own: dict[int, list[Costs]] = {number: [] for number in plan}
     left: dict[int, list[tuple[Scope, Array]]] = {number: [] for number in plan}
+    best: dict[int, NDArray[np.intp]] = {}
     for each in costs:
         if each.scope:
             own[each.scope[0]].append(each)
@@ -166,37 +141,10 @@ def _forward(
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
             paid = paid + table.reshape([sizes.get(each, 1) for each in scope])
-        rest = paid.min(0)
-        yield number, scope, paid, rest
-        if len(scope) > 1:
-            left[scope[1]].append((scope[1:], rest))
-
-
-def _solved(plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, counted: Array) -> dict[int, int]:
-    """The place of the cheapest row of each operator among the open ones, the first of equals."""
-    best: dict[int, NDArray[np.intp]] = {}
-    for number, _, paid, _ in _forward(plan, costs, scales, counted):
         best[number] = paid.argmin(0)
+        if len(scope) > 1:
+            left[scope[1]].append((scope[1:], paid.min(0)))
     choices: dict[int, int] = {}
     for number, scope in reversed(plan.items()):
         choices[number] = int(best[number][tuple(choices[each] for each in scope[1:])])
     return choices
-
-
-def _cheapest(
-    plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, counted: Array
-) -> dict[int, NDArray[np.bool_]]:
-    """For each operator which of its open rows are in a cheapest assignment: what all others come to with each of its
-    rows follows from the table that its own one was added to (min-marginals).
-    """
-    tables = {number: (scope, paid, rest) for number, scope, paid, rest in _forward(plan, costs, scales, counted)}
-    found: dict[int, NDArray[np.bool_]] = {}
-    for number, (scope, paid, rest) in reversed(tables.items()):
-        if len(scope) > 1:
-            around, whole, _ = tables[scope[1]]
-            others = tuple(axis for axis, each in enumerate(around) if each not in scope)
-            paid = paid + (whole.min(others) - rest)
-            tables[number] = scope, paid, rest
-        least = paid.min(tuple(range(1, len(scope))))
-        found[number] = least == least.min()
-    return found

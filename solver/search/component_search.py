@@ -2,8 +2,8 @@
 
 Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.bucket_elimination`), for which
 nothing has to be loaded. Else, tier by tier, the LP relaxation gives a bound, rows are read off it, and its dual values
-strike out what no solution at that bound has (reduced-cost fixing). Where no rows meet the bound, operators are
-eliminated among what is left, or CP-SAT minimises the tier.
+strike out what no solution at that bound has (reduced-cost fixing). Where no rows meet the bound, CP-SAT minimises the
+tier.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def solve_component(
     ``start``, as they are of a component that makes too large a program.
     """
     search = _Search(problem, domains, component, start, tiers, limit)
-    if not limit.expired and search.eliminates(search.domains):
+    if not limit.expired and search.eliminates():
         return search.outcome(search.price, "elimination")
     if limit.expired or not search.stated.complete:
         limit.searched(0.0, finished=False)
@@ -110,24 +110,12 @@ class _Search:
         if price < self.price:
             self.rows, self.price = rows, price
 
-    def _left(self, program: Program) -> Mapping[int, Sequence[int]]:
-        """The rows that a program has left."""
-        left: dict[int, list[int]] = {number: [] for number in self.component.operators}
-        for number, row in (*program.fixed.items(), *program.choices):
-            left[number].append(row)
-        return left
-
-    def eliminates(self, left: Mapping[int, Sequence[int]]) -> bool:
-        """Whether no rows of those that are left are cheaper than the best ones are now: operators are eliminated, if
-        tables do not become too large.
-        """
-        if not all(left.values()):
-            return True
-        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, self.limit)
-        if found is None:
-            return False
-        self._take(found)
-        return True
+    def eliminates(self) -> bool:
+        """Whether operators are eliminated, if tables do not become too large: no rows are cheaper than those then."""
+        found = eliminated(self.problem, {**self.around, **self.domains}, self.component, self.names, self.limit)
+        if found is not None:
+            self._take(found)
+        return found is not None
 
     def minimised(self) -> Outcome:
         """The best rows, tier by tier: those before are at their bounds in all that is left of the program."""
@@ -137,8 +125,6 @@ class _Search:
             proven = self._relaxed(program, tier) if tier.terms or not place else None
             least, total = _lowest(tier) if proven is None else proven.least, tier.total(self.price[place])
             if total > least and tier.terms:
-                if proven is not None and self._narrowed(place, proven):
-                    return self.outcome(self.price)
                 least = self._searched(place, program, tier, proven, least)
             bounds.append(max(0, tier.value(least)))
             if tier.total(self.price[place]) > least:
@@ -170,17 +156,6 @@ class _Search:
             most = self.limit.attempt(int(NEARBY * self.limit.work))
             improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
             self.price = self._priced(self.rows)
-
-    def _narrowed(self, place: int, proven: Multipliers) -> bool:
-        """Whether the best rows are the cheapest now: operators are eliminated among what is left at a tier's bound,
-        where that is little, and at ever larger totals.
-        """
-        total, width = proven.least, 1
-        while self.eliminates(self._left(proven.restricted(total))):
-            if proven.tier.total(self.price[place]) <= total:
-                return True
-            total, width = total + width, 2 * width
-        return False
 
     def _searched(self, place: int, program: Program, tier: Tier, proven: Multipliers | None, least: int) -> int:
         """The least that CP-SAT proves of a tier, whose best rows it may better: first among what is left at the bound

@@ -37,8 +37,8 @@ class Found:
     empty: bool
 
 
-def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> Found:
-    """Minimise a level, whose sum is no lower than ``least``, or find any solution where there is none.
+def searched(program: Program, tier: Tier, least: int, limit: Limit) -> Found:
+    """Minimise a level, whose sum is no lower than ``least``.
 
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
     become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal.
@@ -52,19 +52,17 @@ def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> F
         for terms, lowest, equal in program.rows:
             total = _sum(literals, terms)
             model.add(total == lowest if equal else total >= lowest)
-        unit, sought = 1, tier.terms if tier else []
-        if sought:
-            unit += sum(abs(weight) for _, weight in sought) // LARGEST
-            total = _sum(literals, sought, unit)
-            if unit == 1:
-                model.add(total >= least)
-            model.minimize(total)
+        unit = 1 + sum(abs(weight) for _, weight in tier.terms) // LARGEST
+        total = _sum(literals, tier.terms, unit)
+        if unit == 1:
+            model.add(total >= least)
+        model.minimize(total)
         solver = _solver(len(program.choices), limit)
         status = interruptible(lambda: solver.solve(model), solver.stop_search)
         limit.searched(solver.response_proto.deterministic_time, status in (cp_model.OPTIMAL, cp_model.INFEASIBLE))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return Found(None, False, least, status == cp_model.INFEASIBLE)
-        bound = max(least, _lower(solver.best_objective_bound, least) * unit) if sought else least
+        bound = max(least, _lower(solver.best_objective_bound, least) * unit)
         chosen = (key for key, literal in program.choices.items() if solver.boolean_value(literals[literal]))
         return Found({**program.fixed, **dict(chosen)}, unit == 1 and status == cp_model.OPTIMAL, bound, empty=False)
     finally:

@@ -33,7 +33,9 @@ def improved_together(
         del waiting[first]
         for count in TOGETHER:
             around = near.around(first, count)
-            part = Component(tuple(sorted(around)), near.variables(around))
+            part = Component(
+                tuple(sorted(around)), tuple(sorted({each for one in around for each in near.touched[one]}))
+            )
             at = {number for variable in part.variables for number, _ in problem.places(variable)}
             open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
             found = eliminated(problem, open_rows, part, tiers, limit)
@@ -75,7 +77,3 @@ class _Near:
                         found[other] = None
                         queue.append(other)
         return list(found)
-
-    def variables(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The variables that some operators touch."""
-        return tuple(sorted({variable for number in numbers for variable in self.touched[number]}))

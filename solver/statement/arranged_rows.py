@@ -19,11 +19,9 @@ COMBINED = 3
 class Arrangements:
     """The rows of one of the forms of a relation, by its number, which is an :class:`Arranged` one."""
 
-    def __init__(self, relation: Relation, number: int, limit: Limit, units: bool = False) -> None:
-        """With ``units`` dimensions of size 1 are placed where an operator drops others beside them."""
+    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
         form = relation.forms[number]
         assert isinstance(form, Arranged)
-        self._fills = units and bool(form.dropped)
         self.ports = ports = relation.own.get(number, relation.ports)
         self.form, self.number, self.limit, self.weigh = form, number, limit, relation.weigh
         self.outputs = range(len(ports) - relation.outputs, len(ports))
@@ -138,10 +136,6 @@ class Arrangements:
             if self.limit.over:
                 return
             yield from self._push_full(self._combined(full, wanted))
-        if self._fills and () in part:
-            orders = {tuple(chain.from_iterable(full)): full for full in reversed(self.full or [self.logical])}
-            for full in orders.values():
-                yield from self._push_full(self._legal(_filled(self._combined(full, wanted), part, wanted)))
 
     def _combined(self, full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
         """A full arrangement with some slots in the wanted order; most often they are in it already."""
@@ -253,20 +247,6 @@ def stripped(layout: Layout) -> Layout:
     """A layout without its leading dimensions of size 1, which broadcasting supplies."""
     start = next((index for index, group in enumerate(layout) if group), len(layout))
     return layout[start:]
-
-
-def _filled(full: Arrangement, part: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
-    """A partial arrangement with all other dimensions of a full one in the same order, after those they come after."""
-    groups = list(part)
-    place = next((index for index, group in enumerate(part) if group), len(part))
-    for group in full:
-        rest = tuple([slot for slot in group if slot not in wanted])
-        if rest:
-            groups.insert(place, rest)
-            place += 1
-        elif group:
-            place = 1 + next(index for index, each in enumerate(groups) if group[-1] in each)
-    return tuple(groups)
 
 
 def _reordered(full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:

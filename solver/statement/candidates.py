@@ -18,7 +18,7 @@ from layoutsolve.solver.statement.block_orders import BLOCKS, every_order
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.row_cache import Memoised
 from layoutsolve.solver.statement.row_enumeration import AT_ONCE, ROWS, Alternatives
-from layoutsolve.solver.statement.unenumerated_operators import Entry, Grain, Orders
+from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders
 from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
 from layoutsolve.solver.theory.row import Row
 
@@ -37,15 +37,15 @@ class Candidates:
         bare: LayoutProblem,
         limit: Limit,
         most: int,
-        grain: Grain = Grain.GROUPINGS,
+        orders: bool = False,
         kept: Orders | None = None,
     ) -> None:
-        """The problem is a ``bare`` one without operators, of layouts that a ``grain`` distinguishes. A variable
+        """The problem is a ``bare`` one without operators, of layouts or of ``orders`` alone. A variable
         may have so many layouts at ``most``. Groupings are those of orders to be ``kept``, if there are some, which are
         suggested to operators that nothing else leads to them.
         """
         self.entries, self.bare, self.limit, self.most = entries, bare, limit, most
-        self.grain, self.orders, self.kept = grain, grain is Grain.ORDERS, kept
+        self.orders, self.kept = orders, kept
         self.moving = [
             [port for port, each in enumerate(entry.ports) if not bare.variables[each].constant] for entry in entries
         ]
@@ -76,11 +76,11 @@ class Candidates:
         relation = self.entries[number].relation
         if relation is None:
             return None
-        key, grain = (limit, relation.key), self.grain  # what is made must not refer back to this: a cycle stays
+        key, orders = (limit, relation.key), self.orders  # what is made must not refer back to this: a cycle stays
         if key not in self.memos:
             exact = self.kept is not None
             most = ROWS if exact or self.orders else AT_ONCE
-            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, grain, exact, most), limit)
+            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, exact, most), limit)
         return self.memos[key].copy(limit)
 
     def problem(self, enough: int | None = None) -> LayoutProblem:

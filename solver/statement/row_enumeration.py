@@ -9,13 +9,16 @@ from itertools import chain
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranged_rows import Arrangements
 from layoutsolve.solver.statement.placed_rows import Placements
-from layoutsolve.solver.statement.unenumerated_operators import Grain, Relation
+from layoutsolve.solver.statement.unenumerated_operators import Relation
 from layoutsolve.solver.theory.layout import Group, Layout, finest
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import FREE, Price, Row
 
 ROWS = 4096
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+MERGED = 16
+"""What a merged dimension counts where prices tie: more than a conversion of what is better left joined."""
 
 AT_ONCE = 256
 """The same where orders and groupings are decided at once."""
@@ -24,28 +27,27 @@ AT_ONCE = 256
 class Alternatives:
     """Enumerates the rows of one operator: each layout that is suggested at a port is pushed through all its forms.
 
-    Rows of the same orders are one candidate where the ``grain`` is these alone. With ``exact`` a fixed form is offered
-    where its very layout is suggested; else, or where another form may have the same orders at another price, where its
-    order is. The ``limit`` cuts rows off when it is
-    over, and they are ``most`` at most.
+    Rows of the same orders are one candidate where ``orders`` alone are told apart. With ``exact`` a fixed form is
+    offered where its very layout is suggested; else, or where another form may have the same orders at another price,
+    where its order is. The ``limit`` cuts rows off when it is over, and they are ``most`` at most.
     """
 
     def __init__(
         self,
         relation: Relation,
         limit: Limit,
-        grain: Grain = Grain.GROUPINGS,
+        orders: bool = False,
         exact: bool = False,
         most: int = ROWS,
     ) -> None:
         self.relation, self.ports, self.weigh, self.limit = relation, relation.ports, relation.weigh, limit
-        self.orders, self._most, self.capped = grain is Grain.ORDERS, most, False
+        self.orders, self._most, self.capped = orders, most, False
         self._free: set[tuple[Layout, ...]] = set()
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
         self._paid: dict[tuple[int, Layout], Price] = {}
         exact = exact and not (self.weigh and any(isinstance(form, Arranged) for form in relation.forms))
         self.makers = [
-            Arrangements(relation, number, limit, grain is Grain.UNITS)
+            Arrangements(relation, number, limit)
             if isinstance(form, Arranged)
             else Placements(relation, number, limit, exact)
             for number, form in enumerate(relation.forms)
@@ -169,7 +171,7 @@ class Alternatives:
             not port.constant and not all(map(within, layout))
             for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
-        return price + Price(tie_break=merged) if merged else price
+        return price + Price(tie_break=MERGED * merged) if merged else price
 
     def candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""

@@ -14,7 +14,7 @@ from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.row_enumeration import Alternatives
-from layoutsolve.solver.statement.unenumerated_operators import Entry, Grain, Orders, Relation
+from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders, Relation
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import as_layouts
@@ -103,7 +103,7 @@ class Statement:
 
     def candidates(self, limit: Limit, most: int) -> Candidates:
         """Candidates of :meth:`orders`, of which more and more variables get exact conversion costs."""
-        return Candidates(self.entries, self._bare, limit, most, Grain.ORDERS)
+        return Candidates(self.entries, self._bare, limit, most, orders=True)
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""
@@ -112,12 +112,10 @@ class Statement:
         shapes = ((layout, factors) for layouts, factors in moving for layout in layouts)
         return unseen((tuple(tuple(own[atom] for atom in group) for group in layout) for layout, own in shapes), most)
 
-    def layouts(
-        self, kept: Orders | None = None, limit: Limit | None = None, grain: Grain = Grain.GROUPINGS
-    ) -> LayoutProblem:
+    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
         most = AT_ONCE if kept is None else CANDIDATES
-        stated = Candidates(self.entries, self._bare, limit or unlimited(), most, grain, kept).problem()
+        stated = Candidates(self.entries, self._bare, limit or unlimited(), most, kept=kept).problem()
         return replace(stated, constants=self.constants())
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
-from enum import Enum
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.problem import Operator
@@ -12,16 +11,6 @@ from layoutsolve.solver.theory.layout import Layout, permutation, whole_dimensio
 from layoutsolve.solver.theory.relation import Arranged, Form, Port
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
-
-
-class Grain(Enum):
-    """What distinguishes candidate layouts: orders alone; groupings; or these with dimensions of size 1 that are
-    propagated through operators that drop a dimension beside them, too, which makes far more.
-    """
-
-    ORDERS = "orders"
-    GROUPINGS = "groupings"
-    UNITS = "units"
 
 
 @dataclass(slots=True)

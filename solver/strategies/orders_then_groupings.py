@@ -17,15 +17,12 @@ from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.baselines import in_source_order, propagate, transpose
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED
 from layoutsolve.solver.strategies.orders import cheapest_orders
-from layoutsolve.solver.strategies.tied_orders import with_tied_orders
+from layoutsolve.solver.strategies.push_down import push
 
 SEARCHED, ORDERS = 0.8, 0.8
 """The most of what is left of a limit that a stage may use: searching beside heuristics, and choosing orders beside
 groupings.
 """
-
-TRIED = 100_000
-"""The least work in which other orders that cost as little are tried, where Reshapes are left."""
 
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
@@ -61,7 +58,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
             staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED))
             known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
-    for heuristic in (transpose, _push, propagate):
+    for heuristic in (transpose, push, propagate):
         if not (limit.timed and limit.expired):
             known.append(heuristic(graph, boundary, goal, limit.again()))
     return _best(known, found)
@@ -79,7 +76,7 @@ def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> 
     if len(graph.nodes) > COMPARED or (limit.timed and limit.expired):
         return found
     if found.charged or paid.hidden or (goal.timed and paid.transposes):
-        known.append(_push(graph, boundary, goal, limit.again().attempt(PUSHED)))
+        known.append(push(graph, boundary, goal, limit.again().attempt(PUSHED)))
     if paid.transposes and paid.reshapes:
         others = (heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, propagate))
         known += [other for other in others if _may_be(other, found)]
@@ -92,12 +89,6 @@ def _may_be(other: Assignment, found: Assignment) -> bool:
         return other.price.nanoseconds >= found.bound
     names = ("transposes", "hidden", "bytes")
     return all(getattr(other.price, name) >= getattr(found.price, name) for name in names)
-
-
-def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
-    from layoutsolve.solver.strategies.push_down import push  # what most graphs do not come to
-
-    return push(graph, boundary, goal, limit)
 
 
 def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
@@ -127,17 +118,15 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` levels, and groupings then, by all levels of the goal; None where the limit ends
-    before there are any. Other orders that cost as little are tried for no more work than these took, or little.
+    before there are any.
     """
-    began, tiers = limit.work, statement.goal.tiers
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    spent = began - limit.work
     problem = statement.layouts([[row] for row in orders.chosen], limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    fine = with_tied_orders(statement, orders, coarse, solve(problem, tiers, limit), limit.attempt(max(spent, TRIED)))
+    fine = solve(problem, statement.goal.tiers, limit)
     return _assignment(statement, fine, orders, fine.branched)
 
 

@@ -12,7 +12,7 @@ import pytest
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import bucket_elimination, formulation
 from layoutsolve.solver.search import component_search as solving
-from layoutsolve.solver.search.bucket_elimination import eliminated, tied
+from layoutsolve.solver.search.bucket_elimination import eliminated
 from layoutsolve.solver.search.decomposition import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
@@ -42,29 +42,6 @@ def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProb
         for component in components(problem, domains):
             if len(component.operators) <= 7:
                 yield problem, domains, component
-
-
-@pytest.mark.parametrize("objective", ["min-executed", "min-bytes"])
-def test_tied_rows_are_those_of_all_cheapest_assignments(objective: str) -> None:
-    """A row ties where the others cost as little with it as without."""
-    tiers, several, dearer = coarse_tiers(OBJECTIVES[objective]) or (), 0, 0
-    for problem, domains, component in family(objective):
-        least: dict[tuple[int, int], tuple[int, ...]] = {}
-        for number in component.operators:
-            for row in domains[number]:
-                among = dict(enumerate(domains)) | {number: [row]}
-                found = eliminated(problem, among, component, tiers, unlimited())
-                assert found is not None
-                rows = [found.get(each, domain[0]) for each, domain in enumerate(domains)]
-                least[number, row] = ranked(price_of_component(problem, rows, component), tiers)
-        wanted = {
-            number: [row for row in domains[number] if least[number, row] == min(least.values())]
-            for number in component.operators
-        }
-        assert tied(problem, dict(enumerate(domains)), component, tiers, unlimited()) == wanted
-        several += any(len(rows) > 1 for rows in wanted.values())
-        dearer += any(len(rows) < len(domains[number]) for number, rows in wanted.items())
-    assert several > 5 and dearer > 5
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
