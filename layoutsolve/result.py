@@ -27,7 +27,7 @@ from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Boundary, Price, Tier
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
-from layoutsolve.solver.statement.objective import coarse_tiers
+from layoutsolve.solver.statement.objective import coarse_levels
 
 if TYPE_CHECKING:
     import onnx
@@ -325,7 +325,7 @@ class Conversion:
             if asked == "assignment":
                 return printing.assignment_text(self.assignment)
             statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
-            problem = statement.layouts if coarse_tiers(statement.goal.tiers) is None else statement.orders
+            problem = statement.layouts if coarse_levels(statement.goal.levels) is None else statement.orders
             return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
 
     def profile(self) -> Profile:

@@ -4,7 +4,7 @@ Every model is converted for each objective, certified and checked. A row of the
 every recorded bound reaches the value (that of Reshapes in the recorded orders, where these come first), among those
 that are called optimal, the certificates with rows struck out or cases told apart, the processor's seconds of
 converting, certifying and checking, and kilobytes on average and at most. Then follow the models that are called
-optimal, of which some tier rests on the search. With ``--progress`` each model has a line.
+optimal, of which some level rests on the search. With ``--progress`` each model has a line.
 
 Each certificate is also forged: for a file whose nodes read what nothing writes, one whose constants are zero, and with
 each bound raised by one, always with digests that fit. The last column says how many of these are refused.
@@ -29,7 +29,7 @@ from layoutsolve.solver.proof.tree import Branch, Tree
 
 @dataclass(frozen=True)
 class Result:
-    """One model under one objective: tiers with their value and the bound that is proven again, how many steps their
+    """One model under one objective: levels with their value and the bound that is proven again, how many steps their
     proofs have, seconds and bytes, and how many forged certificates were refused and accepted.
     """
 

@@ -1,21 +1,21 @@
 """Formulations and solvers compared: components with many combinations of rows, each stated in several ways.
 
 Every model is stated over orders with few candidates, which is where the search begins; components that are alike are
-taken once. Each is solved tier by tier, within one limit, by
+taken once. Each is solved level by level, within one limit, by
 
 * ``cp-sat, pairs``: a literal for each move of a variable from one layout to another order, which is 1 where the one is
   written and any reader has the other;
 * ``cp-sat, facilities``: the same literals, of which one at most serves an order, and only if its layout is written;
-* ``cp-sat, reduced costs``: that, without what the multipliers of its relaxation and a rounded solution strike out;
+* ``cp-sat, reduced costs``: that, without what the dual values of its relaxation and a rounded solution strike out;
 * ``rounding``: the relaxation of that alone, its bounds, and of each operator the row of which there is most;
 * ``scip``: the same program, solved by branch and bound;
 * ``layoutsolve``: what the search does, with one literal for all moves that cost the same.
 
 A row has the share of components that the formulation states within the size that the search allows, and of those of
-which all tiers are proven; over the components that all ways state, the sums of the first tier's values and bounds and
-the processor's seconds; and, of the relaxation of the first tier (GLOP), in how many components it comes out in zeros
-and ones, and in how many its bound is the least value that is known. The limit is one on work, of which a second is a
-million units (:mod:`layoutsolve.solver.limit`); branch and bound counts the processor's seconds.
+which all levels are proven; over the components that all ways state, the sums of the first level's values and bounds
+and the processor's seconds; and, of the relaxation of the first level (GLOP), in how many components it comes out in
+zeros and ones, and in how many its bound is the least value that is known. The limit is one on work, of which a second
+is a million units (:mod:`layoutsolve.solver.limit`); branch and bound counts the processor's seconds.
 
     python -m experiments.compare.formulations [FOLDER] [--families] [--only swin] [--seconds 5]
 """
@@ -41,12 +41,12 @@ from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
-from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
-from layoutsolve.solver.search.integer_program import Literals, Program, Tier, limited, multiplied
+from layoutsolve.solver.search.integer_program import Level, Literals, Program, dual_bound, limited
 from layoutsolve.solver.search.lp_relaxation import Relaxed, relaxed
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.theory.layout import Layout
@@ -121,11 +121,11 @@ class Task:
     domains: Domains
     component: Component
     start: Sequence[int]
-    tiers: Tiers
+    levels: Levels
 
     def program(self, formulation: type[Formulation], limit: Limit) -> Program | None:
         """The component in a formulation; None where that is too large."""
-        stated = formulation(self.problem, self.domains, self.component, self.tiers, limit)
+        stated = formulation(self.problem, self.domains, self.component, self.levels, limit)
         return stated.program() if stated.complete else None
 
     @property
@@ -134,80 +134,80 @@ class Task:
         return {number: self.start[number] for number in self.component.operators}
 
     def values(self, rows: Mapping[int, int]) -> tuple[int, ...]:
-        """The tiers of what rows of its operators cost."""
+        """The levels of what rows of its operators cost."""
         every = list(self.start)
         for number, row in rows.items():
             every[number] = row
-        return ranked(price_of_component(self.problem, every, self.component), self.tiers)
+        return ranked(price_of_component(self.problem, every, self.component), self.levels)
 
 
 def by_cpsat(task: Task, program: Program, limit: Limit) -> Outcome:
     """CP-SAT alone."""
-    return _by_tiers(task, program, lambda left, tier: searched(left, tier, -_most_saved(tier), limit))
+    return _by_levels(task, program, lambda left, level: searched(left, level, -_most_saved(level), limit))
 
 
 def by_branch_and_bound(task: Task, program: Program, limit: Limit) -> Outcome:
     """A solver of integer programs alone."""
-    return _by_tiers(task, program, lambda left, tier: branched(left, tier, limit))
+    return _by_levels(task, program, lambda left, level: branched(left, level, limit))
 
 
-def _most_saved(tier: Tier) -> int:
-    """The most that a sum of a tier may be below zero."""
-    return sum(max(0, -weight) for _, weight in tier.terms)
+def _most_saved(level: Level) -> int:
+    """The most that a sum of a level may be below zero."""
+    return sum(max(0, -weight) for _, weight in level.terms)
 
 
-def _by_tiers(task: Task, program: Program, minimise: Callable[[Program, Tier], Found]) -> Outcome:
-    """One tier after the other, each with those before it at their least."""
+def _by_levels(task: Task, program: Program, minimise: Callable[[Program, Level], Found]) -> Outcome:
+    """One level after the other, each with those before it at their least."""
     rows, bounds = dict[int, int](), list[int]()
-    for names in task.tiers:
-        tier = program.tier(names)
-        found = minimise(program, tier)
+    for names in task.levels:
+        level = program.level(names)
+        found = minimise(program, level)
         rows = rows if found.rows is None else dict(found.rows)
-        bounds.append(tier.value(found.bound))
+        bounds.append(level.value(found.bound))
         if not found.optimal:
             break
-        program = limited(program, tier, found.bound)
+        program = limited(program, level, found.bound)
     return _outcome(task, rows, bounds)
 
 
 def _outcome(task: Task, rows: Mapping[int, int], bounds: Sequence[int]) -> Outcome:
-    return Outcome(rows, (*(max(0, bound) for bound in bounds), *(0 for _ in task.tiers[len(bounds) :])))
+    return Outcome(rows, (*(max(0, bound) for bound in bounds), *(0 for _ in task.levels[len(bounds) :])))
 
 
 def by_reduced_costs(task: Task, program: Program, limit: Limit) -> Outcome:
-    """CP-SAT, without what the multipliers of each tier's relaxation show to be worse than a rounded solution."""
+    """CP-SAT, without what the dual values of each level's relaxation show to be worse than a rounded solution."""
     rows, bounds = dict[int, int](), list[int]()
-    for place, names in enumerate(task.tiers):
-        tier = program.tier(names)
-        relaxation = relaxed(program, tier, limit)
+    for place, names in enumerate(task.levels):
+        level = program.level(names)
+        relaxation = relaxed(program, level, limit)
         if relaxation is None:
             break
-        proven = multiplied(program, tier, relaxation.duals)
+        proven = dual_bound(program, level, relaxation.duals)
         rows = min(rows or task.begun, rounded(program, relaxation), key=task.values)
-        among = proven.restricted(tier.total(task.values(rows)[place]))
-        sought = among.tier(names)
-        found = searched(among, sought, sought.total(tier.value(proven.least)), limit)
+        among = proven.restricted(level.total(task.values(rows)[place]))
+        sought = among.level(names)
+        found = searched(among, sought, sought.total(level.value(proven.least)), limit)
         rows = rows if found.rows is None else dict(found.rows)
         bounds.append(sought.value(found.bound))
         if not found.optimal:
             break
-        program = proven.restricted(tier.total(bounds[-1]))
+        program = proven.restricted(level.total(bounds[-1]))
     return _outcome(task, rows, bounds)
 
 
 def by_rounding(task: Task, program: Program, limit: Limit) -> Outcome:
-    """The relaxation of each tier among what is left at the bounds of those before it, and the best of what rounding
+    """The relaxation of each level among what is left at the bounds of those before it, and the best of what rounding
     them comes to.
     """
     rows, bounds = task.begun, list[int]()
-    for names in task.tiers:
-        tier = program.tier(names)
-        relaxation = relaxed(program, tier, limit)
+    for names in task.levels:
+        level = program.level(names)
+        relaxation = relaxed(program, level, limit)
         if relaxation is None:
             break
-        proven = multiplied(program, tier, relaxation.duals)
+        proven = dual_bound(program, level, relaxation.duals)
         rows = min(rows, rounded(program, relaxation), key=task.values)
-        bounds.append(tier.value(proven.least))
+        bounds.append(level.value(proven.least))
         program = proven.restricted(proven.least)
     return _outcome(task, rows, bounds)
 
@@ -220,27 +220,27 @@ def rounded(program: Program, relaxation: Relaxed) -> dict[int, int]:
     return {**program.fixed, **{number: -row for number, (_, row) in most.items()}}
 
 
-def branched(program: Program, tier: Tier, limit: Limit) -> Found:
-    """What a solver of integer programs makes of a tier, without a gap that it may leave."""
+def branched(program: Program, level: Level, limit: Limit) -> Found:
+    """What a solver of integer programs makes of a level, without a gap that it may leave."""
     solver = Solver.CreateSolver("SCIP")
-    solver.LoadModelFromProto(_model(program, tier))
+    solver.LoadModelFromProto(_model(program, level))
     solver.set_time_limit(int(limit.deterministic_seconds * 1000))
     solver.SetSolverSpecificParametersAsString(EXACT)
     began = time.process_time()
     status = solver.Solve()
     limit.searched(time.process_time() - began, status == Solver.OPTIMAL)
     if status not in (Solver.OPTIMAL, Solver.FEASIBLE):
-        return Found(None, False, -_most_saved(tier), empty=False)
+        return Found(None, False, -_most_saved(level), empty=False)
     response = MPSolutionResponse()
     solver.FillSolutionResponseProto(response)
     chosen = (key for key, literal in program.choices.items() if response.variable_value[literal] > 0.5)
     known = round(response.objective_value)
-    bound = known if status == Solver.OPTIMAL else ceil(max(-_most_saved(tier), response.best_objective_bound) - NEAR)
+    bound = known if status == Solver.OPTIMAL else ceil(max(-_most_saved(level), response.best_objective_bound) - NEAR)
     return Found({**program.fixed, **dict(chosen)}, status == Solver.OPTIMAL, bound, empty=False)
 
 
-def _model(program: Program, tier: Tier) -> MPModelProto:
-    model, weights = MPModelProto(), dict(tier.terms)
+def _model(program: Program, level: Level) -> MPModelProto:
+    model, weights = MPModelProto(), dict(level.terms)
     for literal in range(program.count):
         weight = float(weights.get(literal, 0))
         model.variable.add(lower_bound=0.0, upper_bound=1.0, is_integer=True, objective_coefficient=weight)
@@ -257,7 +257,7 @@ def _model(program: Program, tier: Tier) -> MPModelProto:
 
 def by_search(task: Task, program: Program, limit: Limit) -> Outcome:
     """What the library does, which states the program by itself."""
-    return solve_component(task.problem, task.domains, task.component, task.start, task.tiers, limit)
+    return solve_component(task.problem, task.domains, task.component, task.start, task.levels, limit)
 
 
 WAYS: Mapping[str, tuple[type[Formulation], Callable[[Task, Program, Limit], Outcome]]] = {
@@ -273,7 +273,7 @@ WAYS: Mapping[str, tuple[type[Formulation], Callable[[Task, Program, Limit], Out
 
 @dataclass(frozen=True)
 class Solved:
-    """What a way makes of one component: whether its program is small enough, the tiers, bounds that are proven of
+    """What a way makes of one component: whether its program is small enough, the levels, bounds that are proven of
     them, and the processor's seconds.
     """
 
@@ -285,7 +285,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The relaxation of the first tier of a component: its bound, and whether it is in zeros and ones."""
+    """The relaxation of the first level of a component: its bound, and whether it is in zeros and ones."""
 
     bound: int
     whole: bool
@@ -303,7 +303,7 @@ class Compared:
 
     @property
     def best(self) -> int:
-        """The least value of the first tier that is known."""
+        """The least value of the first level that is known."""
         return min(solved.values[0] for solved in self.ways.values())
 
 
@@ -322,12 +322,12 @@ def relaxation(task: Task, formulation: type[Formulation], seconds: float) -> Re
     program = task.program(formulation, limit)
     if program is None:
         return None
-    tier = program.tier(task.tiers[0])
-    found = relaxed(program, tier, limit)
+    level = program.level(task.levels[0])
+    found = relaxed(program, level, limit)
     if found is None:
         return None
     whole = all(min(value, abs(1 - value)) < NEAR for value in found.values)
-    return Relaxation(tier.value(multiplied(program, tier, found.duals).least), whole)
+    return Relaxation(level.value(dual_bound(program, level, found.duals).least), whole)
 
 
 def compared(name: str, task: Task, seconds: float) -> Compared:
@@ -362,10 +362,10 @@ class Tasks:
     """The components of models that are searched; those that are alike are taken once."""
 
     def __init__(self, objective: str) -> None:
-        tiers = coarse_tiers(OBJECTIVES[objective])
-        if tiers is None:
+        levels = coarse_levels(OBJECTIVES[objective])
+        if levels is None:
             raise ValueError(f"{objective} does not choose orders first")
-        self.goal, self.tiers = Goal(objective), tiers
+        self.goal, self.levels = Goal(objective), levels
         self.keys = set[Hashable]()
 
     def of(self, graph: Graph) -> Iterator[Task]:
@@ -379,7 +379,7 @@ class Tasks:
             key = _key(problem, domains, component)
             if prod(len(domains[number]) for number in component.operators) > COMBINATIONS and key not in self.keys:
                 self.keys.add(key)
-                yield Task(problem, domains, component, start, self.tiers)
+                yield Task(problem, domains, component, start, self.levels)
 
 
 GENERATED: Mapping[str, tuple[Callable[[int], bytes | Graph], Sequence[int]]] = {
@@ -431,7 +431,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="a folder of .tflite files")
     parser.add_argument("--families", action="store_true", help="generated families as well")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="models whose names contain TEXT")
-    objectives = [name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None]
+    objectives = [name for name, levels in OBJECTIVES.items() if coarse_levels(levels) is not None]
     parser.add_argument("--objective", default=Goal().objective, choices=objectives)
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="for each component and way")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")

@@ -15,7 +15,7 @@ from typing import Any
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, graph_of, models, write_json
 from layoutsolve.solver import Goal
-from layoutsolve.solver.statement.objective import coarse_tiers
+from layoutsolve.solver.statement.objective import coarse_levels
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.minimum_cut import UncutError, cut_orders
@@ -51,7 +51,7 @@ def cut_transposes(source: bytes, objective: str) -> int | None:
     goal = Goal(objective)
     problem = Statement(graph_of(source), goal=goal).orders(charged=())
     try:
-        return price(problem, cut_orders(problem, coarse_tiers(goal.tiers) or goal.tiers)).transposes
+        return price(problem, cut_orders(problem, coarse_levels(goal.levels) or goal.levels)).transposes
     except UncutError:
         return None
 

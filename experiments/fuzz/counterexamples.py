@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.assignment import Tier
-from layoutsolve.solver.statement.objective import coarse_tiers
+from layoutsolve.solver.statement.objective import coarse_levels
 from layoutsolve.solver.targets.target_file import SHIPPED, shipped
 from tests.solver.every_grouping import lower_first
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
 
-STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None)
+STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_levels(tiers) is not None)
 """The objectives that are proven of orders alone; of the others, and of time, the first tier is in question."""
 
 STATUSES = ("optimal", "conditional", "feasible", "too large", "beaten")

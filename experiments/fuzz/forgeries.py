@@ -83,7 +83,7 @@ def cases(count: int, largest: int = LARGEST, first: int = 0) -> Iterator[Case]:
             continue
         with suppress(ConversionError):
             conversion = layoutsolve.convert(drawn.source, objective=objectives[made % len(objectives)])
-            if any(ranked(conversion.price, conversion.assignment.goal.tiers)):
+            if any(ranked(conversion.price, conversion.assignment.goal.levels)):
                 yield Case(drawn.source, conversion, layoutsolve.certify(drawn.source, conversion))
                 made += 1
 
@@ -250,7 +250,7 @@ def worse(found: Assignment, case: Case) -> Iterator[Assignment]:
             alone = [at_row if each == number else place for each, place in enumerate(own) if place is not None]
             for rows in {tuple(alone), tuple(followed(problem, alone, number))}:
                 total = price(problem, rows)
-                if ranked(total, found.goal.tiers) > ranked(found.price, found.goal.tiers):
+                if ranked(total, found.goal.levels) > ranked(found.price, found.goal.levels):
                     yield replace(found, problem=problem, rows=rows, price=total)
 
 

@@ -1,7 +1,7 @@
 """Certificates: what a conversion claims about its price, in a form that can be checked without a search.
 
 A certificate records how the source was read, the row of every operator, and a lower bound with its proof for every
-tier of the objective. :mod:`layoutsolve.certification.checker` says what of it is proven again. It has only what that
+level of the objective. :mod:`layoutsolve.certification.checker` says what of it is proven again. It has only what that
 can refute, and a seal over all of it shows that the text is as it was written.
 """
 
@@ -42,7 +42,7 @@ class CertifiedRow:
 class Bound:
     """A lower bound on a level of the price, where all levels before it are no higher than recorded, and its proof.
 
-    What no tier can be below, 0, needs none.
+    What no level can be below, 0, needs none.
     """
 
     tier: tuple[str, ...]

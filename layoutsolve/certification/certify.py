@@ -15,7 +15,7 @@ from layoutsolve.io.source import Content, Source, load
 from layoutsolve.result import Conversion
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
-from layoutsolve.solver.statement.objective import coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import coarse_levels, ranked
 
 
 @gc_pause.paused()
@@ -62,7 +62,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             " a tensor of one element; without --certify the model is converted"
         ) from error
     first = found.tiers[0]  # among the candidates, which its problem has, more may be proven than of all there is
-    known = first.bound if first.status == "optimal" or coarse_tiers(found.goal.tiers) else first.value
+    known = first.bound if first.status == "optimal" or coarse_levels(found.goal.levels) else first.value
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), known)
     made = conversion.provenance
     titles = [operator.title for operator in solved.problem.operators]

@@ -6,9 +6,9 @@ What is proven again, given the files and the certificate:
 * Each operator can run in the row that is recorded, and the rows cost what is recorded.
 * The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more. The
   options that it names are those of the certificate.
-* No tier of the price can be below its bound: the offers of the proof are added up in whole numbers, over the problem
-  as it was stated, so that nothing depends on how the rows were found. Tiers without such a bound are counted, and said
-  to be no more than that.
+* No level of the price can be below its bound: the dual values of the proof are added up in whole numbers, over the
+  problem as it was stated, so that nothing depends on how the rows were found. Levels without such a bound are counted,
+  and said to be no more than that.
 
 What is trusted beside this is reading, the rules with closure, and the writer: they are those of the conversion.
 """
@@ -36,7 +36,7 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import KEPT, Graph
 from layoutsolve.solver.proof.restatement import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import KNOWN, shipped
 
@@ -48,10 +48,10 @@ TRUSTED = "trusted: reading the source, the rules and candidate generation, the 
 class CheckedTier:
     """A level of the price: its ``value``, which was counted again, and the lower ``bound`` that was proven again.
 
-    It is ``proven`` that no other layouts are below the value, where those of all tiers before it are proven as well; a
-    value of 0 is. A bound that is ``capped`` holds within the candidates only, as there were too many, or as groupings
-    that are decided with orders are never all. A tier that is ``counted`` has no bound, as Reshapes where orders come
-    first: their recorded bound is one for the recorded orders.
+    It is ``proven`` that no other layouts are below the value, where those of all levels before it are proven as well;
+    a value of 0 is. A bound that is ``capped`` holds within the candidates only, as there were too many, or as
+    groupings that are decided with orders are never all. A level that is ``counted`` has no bound, as Reshapes where
+    orders come first: their recorded bound is one for the recorded orders.
     """
 
     tier: tuple[str, ...]
@@ -243,13 +243,13 @@ def _check_count(
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
     """The proof of every bound has to prove it, over the problem as it was stated.
 
-    What is proven of a tier is proven beside the recorded values of those before it. So it says that the value is least
-    only where theirs are.
+    What is proven of a level is proven beside the recorded values of those before it. So it says that the value is
+    least only where theirs are.
     """
     if tuple(each.tier for each in certificate.bounds) != stated.claimed:
         raise CertificateError("the certificate has bounds of other levels than the objective's")
     found: list[CheckedTier] = []
-    values, coarse = ranked(certificate.price, stated.claimed), coarse_tiers(stated.goal.tiers)
+    values, coarse = ranked(certificate.price, stated.claimed), coarse_levels(stated.goal.levels)
     some = coarse is None and certificate.price.reshapes > 0
     for question, value, claimed in zip(stated.questions(certificate.price), values, certificate.bounds, strict=True):
         name = "+".join(claimed.tier)

@@ -51,7 +51,7 @@ def no_worse(
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
     first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
-    tiers = without_groupings(goal.tiers)
+    tiers = without_groupings(goal.levels)
     cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(stays.price, tiers)
     if cheaper or after.gains(first, executed=not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])):
         return found
@@ -83,7 +83,7 @@ def _in_its_own_layouts(found: Conversion) -> Assignment:
         own,
         strategy=proven.strategy,
         bounds=proven.bounds,
-        completed=proven.completed and ranked(own.price, goal.tiers) == ranked(proven.price, goal.tiers),
+        completed=proven.completed and ranked(own.price, goal.levels) == ranked(proven.price, goal.levels),
         ended=proven.ended,
         relative=proven.kept,
     )

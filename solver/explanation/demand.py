@@ -59,10 +59,10 @@ class Walk:
 
     def __init__(self, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
         self.problem, self.orders = assignment.problem, orders
-        self.tiers = assignment.goal.tiers
+        self.levels = assignment.goal.levels
         chosen = [assignment.row(number) for number in range(len(self.problem.operators))]
         self.chosen = [tuple(map(self.seen, row.layouts)) for row in chosen]
-        self.prices = [ranked(row.price, self.tiers)[0] for row in chosen]
+        self.prices = [ranked(row.price, self.levels)[0] for row in chosen]
         stated = (
             Statement(assignment.graph, boundary, assignment.goal, _kept_views(assignment)).orders()
             if orders
@@ -105,7 +105,7 @@ class Walk:
 
     def _followed(self, number: int, port: int, wanted: Layout) -> list[tuple[Place, Layout]] | bool:
         matching = [row for row in self.rows[number] if self.seen(row.layouts[port]) == wanted]
-        cheap = [row for row in matching if ranked(row.price, self.tiers)[0] <= self.prices[number]]
+        cheap = [row for row in matching if ranked(row.price, self.levels)[0] <= self.prices[number]]
         if not cheap:
             return bool(matching)
         row = min(cheap, key=lambda row: len(self._changed(number, row)))

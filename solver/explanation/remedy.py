@@ -109,10 +109,10 @@ class Trials:
 
     @staticmethod
     def _proven(assignment: Assignment) -> bool:
-        """Whether all answers as good as this one have as many Transposes. An objective without a tier of them alone
+        """Whether all answers as good as this one have as many Transposes. An objective without a level of them alone
         proves less: Reshapes may stand for some.
         """
-        return assignment.status == "optimal" and ("transposes",) in assignment.goal.tiers
+        return assignment.status == "optimal" and ("transposes",) in assignment.goal.levels
 
     def _fixed_ends(self) -> Freeing:
         """Everything that the user could leave to the solver and did not."""

@@ -17,9 +17,9 @@ from functools import cache
 from math import inf
 from typing import TypeVar
 
-from layoutsolve.solver.proof.dual_bound import Offers, Open, Place
+from layoutsolve.solver.proof.dual_bound import DualValues, Open, Place
 from layoutsolve.solver.search.glop import Linear, Optimum
-from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
+from layoutsolve.solver.statement.objective import Levels, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Price
@@ -27,7 +27,7 @@ from layoutsolve.solver.theory.row import Price
 What = TypeVar("What")
 
 Costs = tuple[int, ...]
-"""What a share of 1 costs, by tier."""
+"""What a share of 1 costs, by level."""
 
 Reads = Mapping[Layout, Sequence[int]]
 """The shares of the rows in which an operator has each layout at a port."""
@@ -36,7 +36,7 @@ PARAMETERS = "max_deterministic_time: 10"
 """What solving may take is counted by GLOP."""
 
 NONE = 1e-9
-"""A share or a multiplier that is no more counts as none."""
+"""A share or a dual value that is no more counts as none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Wanted:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The optimum of a relaxation: its ``value``, how much each ``earlier`` level counts in it, the multipliers of
+    """The optimum of a relaxation: its ``value``, how much each ``earlier`` level counts in it, the dual values of
     readers for ``layouts`` and for ``orders``, and the share of each operator's row that is ``chosen``.
     """
 
@@ -64,23 +64,23 @@ class Relaxed:
     orders: dict[tuple[Place, Order], float]
     chosen: dict[tuple[int, int], float]
 
-    def offers(self, unit: int) -> Offers:
-        """The multipliers in parts of a unit, those that come to none left out."""
-        return Offers(_whole(self.layouts, unit), _whole(self.orders, unit))
+    def dual_values(self, unit: int) -> DualValues:
+        """The dual values in parts of a unit, those that come to none left out."""
+        return DualValues(_whole(self.layouts, unit), _whole(self.orders, unit))
 
 
 class Relaxation:
     """The relaxation of a problem for some levels, which are minimised one at a time (:meth:`solve`)."""
 
-    def __init__(self, problem: LayoutProblem, tiers: Tiers) -> None:
-        self.problem, self.tiers, self.model = problem, tiers, Linear()
-        self.ranked = cache(lambda price: ranked(price, tiers))
-        self.costs: list[dict[int, float]] = [{} for _ in tiers]
+    def __init__(self, problem: LayoutProblem, levels: Levels) -> None:
+        self.problem, self.levels, self.model = problem, levels, Linear()
+        self.ranked = cache(lambda price: ranked(price, levels))
+        self.costs: list[dict[int, float]] = [{} for _ in levels]
         self.layouts: dict[int, tuple[Place, Layout]] = {}
         self.orders: dict[int, tuple[Place, Order]] = {}
         self.shares: list[dict[int, int]] = []
-        self.free = (0,) * len(tiers)
-        self.reshapes = grouping(tiers)
+        self.free = (0,) * len(levels)
+        self.reshapes = grouping(levels)
         for number in range(len(problem.operators)):
             self._operator(number)
         for variable in problem.moving():
@@ -93,7 +93,7 @@ class Relaxation:
         """The number of shares."""
         return self.model.variables
 
-    def solve(self, tier: int, values: Sequence[int], opened: Open) -> Relaxed | None:
+    def solve(self, level: int, values: Sequence[int], opened: Open) -> Relaxed | None:
         """Minimise a level, where the ones before it are no higher than some ``values``, over rows that are ``opened``.
 
         None where that is impossible, or takes too long.
@@ -101,21 +101,21 @@ class Relaxation:
         for number, rows in opened.items():
             self._limit(number, rows)
         for place, cap in enumerate(self.caps):
-            self.model.limit(cap, values[place] if place < tier else inf)
-        found = self.model.minimised(self.costs[tier], PARAMETERS, alone=False)
+            self.model.limit(cap, values[place] if place < level else inf)
+        found = self.model.minimised(self.costs[level], PARAMETERS, alone=False)
         for number in opened:
             self._limit(number, self.shares[number])
-        return None if found is None else self._relaxed(tier, found)
+        return None if found is None else self._relaxed(level, found)
 
     def _limit(self, number: int, rows: Iterable[int]) -> None:
         wanted = set(rows)
         for row, share in self.shares[number].items():
             self.model.bound(share, inf if row in wanted else 0.0)
 
-    def _relaxed(self, tier: int, found: Optimum) -> Relaxed:
+    def _relaxed(self, level: int, found: Optimum) -> Relaxed:
         return Relaxed(
             found.value,
-            tuple(-found.duals[cap] for cap in self.caps[:tier]),
+            tuple(-found.duals[cap] for cap in self.caps[:level]),
             {key: found.duals[at] for at, key in self.layouts.items() if found.duals[at] > NONE},
             {key: found.duals[at] for at, key in self.orders.items() if found.duals[at] > NONE},
             {
@@ -132,7 +132,7 @@ class Relaxation:
         known: set[object] = set()
         shares: dict[int, int] = {}
         for at, row in enumerate(operator.rows):
-            cost = ranked(row.price, self.tiers)
+            cost = ranked(row.price, self.levels)
             alike = (tuple([row.layouts[port] for port in moving]), cost)
             if alike not in known:
                 known.add(alike)
@@ -177,7 +177,7 @@ class Relaxation:
             for layout in reads:
                 wanted.setdefault(order(layout), set()).add(layout)
         regrouping = ranked(
-            problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), self.tiers
+            problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), self.levels
         )
         given: dict[Order, set[Layout]] = {}
         for layout in written:
@@ -257,15 +257,15 @@ class Relaxation:
         sources = [source for source in wanted.written if order(source) != wanted.atoms]
         moves = self.problem.move_prices(wanted.variable, sources, layouts, self.reshapes)
         for source, prices in zip(sources, moves, strict=True):
-            key = tuple(ranked(price, self.tiers) for price in prices)
+            key = tuple(ranked(price, self.levels) for price in prices)
             found.setdefault(key, []).extend(wanted.written[source])
         return found
 
 
-def _whole(multipliers: Mapping[tuple[Place, What], float], unit: int) -> dict[Place, dict[What, int]]:
+def _whole(duals: Mapping[tuple[Place, What], float], unit: int) -> dict[Place, dict[What, int]]:
     found: dict[Place, dict[What, int]] = {}
-    for (place, what), multiplier in multipliers.items():
-        if amount := round(multiplier * unit):
+    for (place, what), dual in duals.items():
+        if amount := round(dual * unit):
             found.setdefault(place, {})[what] = amount
     return found
 

@@ -13,7 +13,7 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.backends import crossings, fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked, without_groupings
+from layoutsolve.solver.statement.objective import Goal, Levels, coarse_levels, ranked, without_groupings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
@@ -69,9 +69,9 @@ class Restated:
         return crossing + sum(each.hidden for each in own if not each.transposes)
 
     @property
-    def claimed(self) -> Tiers:
+    def claimed(self) -> Levels:
         """Levels with a claimed bound: not duplicated initializers, which are only counted."""
-        return self.goal.tiers[:-1]
+        return self.goal.levels[:-1]
 
     def questions(self, total: Price) -> list[Question]:
         """How low each level can be where those before it are no higher than in some price.
@@ -80,11 +80,11 @@ class Restated:
         recorded orders. Where they come first together with others, orders bound what has no Reshapes: candidates of
         groupings are never all that there are.
         """
-        values, coarse = ranked(total, self.claimed), coarse_tiers(self.goal.tiers)
+        values, coarse = ranked(total, self.claimed), coarse_levels(self.goal.levels)
         decided = len(coarse) if coarse is not None else 0 if total.reshapes else len(self.claimed)
-        free, tiers = not any(values[:decided]), without_groupings(self.claimed)
+        free, levels = not any(values[:decided]), without_groupings(self.claimed)
         return [
-            Question(self._orders, tiers[: count + 1], values[:count])
+            Question(self._orders, levels[: count + 1], values[:count])
             if count < decided and not free
             else Question(self.fine, self.claimed[: count + 1], values[:count])
             for count in range(len(self.claimed))
@@ -115,7 +115,7 @@ def restate(
     marking = marked(bare, goal.target)
     statement = Statement(marking, boundary if marking is bare else fixed(boundary, marking), goal)
     _check_shapes(statement.source(), recorded)
-    kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
+    kept = None if coarse_levels(goal.levels) is None else [[Row(layouts)] for layouts in recorded]
     fine = _with_recorded(statement, statement.layouts(kept), recorded)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if charged and unseen:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from layoutsolve.solver.proof.dual_bound import Offers, Place
+from layoutsolve.solver.proof.dual_bound import DualValues, Place
 from layoutsolve.solver.proof.tree import Branch, Step, Tree
 from layoutsolve.solver.theory.layout import Layout, Order
 from layoutsolve.solver.theory.row import Arrangement, Slot
@@ -61,8 +61,8 @@ def tree_facts(tree: Tree) -> dict[str, object]:
     return {
         "own": tree.own,
         "earlier": list(tree.earlier),
-        "layouts": _offers(tree.offers.layouts, layout_text),
-        "orders": _offers(tree.offers.orders, _order_text),
+        "layouts": _dual_texts(tree.dual_values.layouts, layout_text),
+        "orders": _dual_texts(tree.dual_values.orders, _order_text),
         "rest": None if tree.rest is None else tree_facts(tree.rest),
     }
 
@@ -72,19 +72,21 @@ def tree_of(facts: Mapping[str, Any]) -> Tree:
     if "operator" in facts:
         cases = (tree_of(facts[name]) for name in ("inside", "outside"))
         return Branch(int(facts["operator"]), int(facts["port"]), layout_of(facts["layout"]), *cases)
-    offers = Offers(_offered(facts["layouts"], layout_of), _offered(facts["orders"], _order_of))
+    dual_values = DualValues(_dual_values(facts["layouts"], layout_of), _dual_values(facts["orders"], _order_of))
     rest = None if facts["rest"] is None else tree_of(facts["rest"])
-    return Step(int(facts["own"]), tuple(map(int, facts["earlier"])), offers, rest)
+    return Step(int(facts["own"]), tuple(map(int, facts["earlier"])), dual_values, rest)
 
 
-def _offers(offers: Mapping[Place, Mapping[What, int]], text: Callable[[What], str]) -> dict[str, dict[str, int]]:
+def _dual_texts(
+    dual_values: Mapping[Place, Mapping[What, int]], text: Callable[[What], str]
+) -> dict[str, dict[str, int]]:
     return {
         f"{number}.{port}": {text(what): amount for what, amount in sorted(said.items(), key=lambda item: str(item[0]))}
-        for (number, port), said in sorted(offers.items())
+        for (number, port), said in sorted(dual_values.items())
     }
 
 
-def _offered(facts: Mapping[str, Any], read: Callable[[str], What]) -> dict[Place, dict[What, int]]:
+def _dual_values(facts: Mapping[str, Any], read: Callable[[str], What]) -> dict[Place, dict[What, int]]:
     return {_place(text): {read(what): int(amount) for what, amount in said.items()} for text, said in facts.items()}
 
 

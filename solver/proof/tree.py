@@ -1,10 +1,10 @@
 """Proofs of lower bounds: dual values that prove one, or remove alternatives by reduced cost, and branches that are
 each proven.
 
-A bound is one on a tier, of all assignments whose earlier tiers are no higher than those of a known one. Assignments
-below the bound cost no more than the earlier tiers at their known values and the tier just below its bound, however
-each tier counts. Offers that prove that all cost more prove the bound. Where they do not, they strike out each row with
-which an assignment would cost more, and the bound has to be proven for the rows that are left.
+A bound is one on a level, of all assignments whose earlier levels are no higher than those of a known one. Assignments
+below the bound cost no more than the earlier levels at their known values and the level just below its bound, however
+each level counts. Dual values that prove that all cost more prove the bound. Where they do not, they strike out each
+row with which an assignment would cost more, and the bound has to be proven for the rows that are left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
-from layoutsolve.solver.proof.dual_bound import Offers, Open, prices, weighted
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.proof.dual_bound import DualValues, Open, prices, weighted
+from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 
@@ -29,7 +29,7 @@ class Step:
 
     own: int
     earlier: tuple[int, ...]
-    offers: Offers
+    dual_values: DualValues
     rest: Step | Branch | None = None
 
 
@@ -49,10 +49,10 @@ Tree = Step | Branch
 
 @dataclass(frozen=True)
 class Question:
-    """Lower bound on the last of some ``tiers`` where the others are no higher than some ``values``."""
+    """Lower bound on the last of some ``levels`` where the others are no higher than some ``values``."""
 
     problem: LayoutProblem
-    tiers: Tiers
+    levels: Levels
     values: tuple[int, ...]
 
     def proves(self, tree: Tree | None, bound: int, opened: Open | None = None) -> bool:
@@ -90,14 +90,14 @@ class Question:
         if step.own < 0 or len(step.earlier) != len(self.values) or any(each < 0 for each in step.earlier):
             raise ValueError("a bound needs one weight per objective level, none negative")
         weights: dict[str, int] = {}
-        for tier, weight in zip(self.tiers, (*step.earlier, step.own), strict=True):
-            for name in tier:
+        for level, weight in zip(self.levels, (*step.earlier, step.own), strict=True):
+            for name in level:
                 weights[name] = weights.get(name, 0) + weight
         below = (-(-bound // self.grain) - 1) * self.grain
         most = sum(
             weight * value for weight, value in zip((*step.earlier, step.own), (*self.values, below), strict=True)
         )
-        found = prices(self.problem, weights, step.offers, opened)
+        found = prices(self.problem, weights, step.dual_values, opened)
         least = [min(each.values()) for each in found]
         spare = most - sum(least)
         if spare < 0:
@@ -115,12 +115,12 @@ class Question:
     @cached_property
     def grain(self) -> int:
         """What every value of the level is a multiple of."""
-        return grain(self.problem, self.tiers[-1])
+        return grain(self.problem, self.levels[-1])
 
 
-def grain(problem: LayoutProblem, tier: Sequence[str]) -> int:
+def grain(problem: LayoutProblem, level: Sequence[str]) -> int:
     """Greatest common divisor of the values of a level: for bytes that of the sizes of whole variables."""
-    weights: Mapping[str, int] = dict.fromkeys(tier, 1)
-    moved = [problem.variables[variable].bytes for variable in problem.moving()] if tuple(tier) == ("bytes",) else [1]
+    weights: Mapping[str, int] = dict.fromkeys(level, 1)
+    moved = [problem.variables[variable].bytes for variable in problem.moving()] if tuple(level) == ("bytes",) else [1]
     own = {weighted(row.price, weights) for operator in problem.operators for row in operator.rows}
     return max(1, gcd(*moved, *own))

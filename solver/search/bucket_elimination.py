@@ -3,7 +3,7 @@
 What a variable costs is a table over the rows of the operators at it. To eliminate an operator, all tables that have it
 are added, and what is left is a table of the least that its rows come to, for all rows of the others. How large tables
 become depends on how many operators lie between those that are eliminated and the rest. Where they are too large
-nothing is done. All tiers are one number, in which each counts more than all that come after it.
+nothing is done. All levels are one number, in which each counts more than all that come after it.
 
 Where groupings count as well, a table is over all readers of a variable at once, as what one of them wants is Reshaped
 from what another one has been given (:mod:`layoutsolve.solver.search.cost_tables`).
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Scope, Stated, in_one
-from layoutsolve.solver.search.decomposition import Component
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.search.presolve import Component
+from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 LARGEST, MOST = 2**22, 2**24
@@ -36,7 +36,7 @@ def eliminated(
     problem: LayoutProblem,
     domains: Mapping[int, Sequence[int]],
     component: Component,
-    tiers: Tiers,
+    levels: Levels,
     limit: Limit,
 ) -> dict[int, int] | None:
     """The cheapest alternatives of a component's operators among those in ``domains``, which has all that touch its
@@ -44,7 +44,7 @@ def eliminated(
     """
     if all(len(domains[number]) == 1 for number in component.operators):
         return {number: domains[number][0] for number in component.operators}
-    tables = _tabled(problem, domains, component, tiers, limit)
+    tables = _tabled(problem, domains, component, levels, limit)
     if tables is None:
         return None
     choices = _solved(*tables)
@@ -59,7 +59,7 @@ def _tabled(
     problem: LayoutProblem,
     domains: Mapping[int, Sequence[int]],
     component: Component,
-    tiers: Tiers,
+    levels: Levels,
     limit: Limit,
 ) -> Tables | None:
     """The tables of a component, None where they are too large or no time is left."""
@@ -77,7 +77,7 @@ def _tabled(
     limit.spend(entries // ENTRIES + EACH * len(plan))
     if limit.over:
         return None
-    stated = Stated(problem, domains, tiers, limit)
+    stated = Stated(problem, domains, levels, limit)
     place = {number: at for at, number in enumerate(plan)}
     costs = [stated.of_rows(number) for number in plan]
     for variable, scope in scopes.items():

@@ -1,9 +1,9 @@
 """Solving one component.
 
 Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.bucket_elimination`), for which
-nothing has to be loaded. Else, tier by tier, the LP relaxation gives a bound, rows are read off it, and its dual values
-strike out what no solution at that bound has (reduced-cost fixing). Where no rows meet the bound, CP-SAT minimises the
-tier.
+nothing has to be loaded. Else, level by level, the LP relaxation gives a bound, rows are read off it, and its dual
+values strike out what no solution at that bound has (reduced-cost fixing). Where no rows meet the bound, CP-SAT
+minimises the level.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.bucket_elimination import eliminated
-from layoutsolve.solver.search.decomposition import Component, price_of_component
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.integer_program import Multipliers, Program, Tier, limited, multiplied
+from layoutsolve.solver.search.integer_program import DualBound, Level, Program, dual_bound, limited
 from layoutsolve.solver.search.large_neighbourhood import improved_together
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.search.presolve import Component, price_of_component
+from layoutsolve.solver.statement.objective import Levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NEARBY = 0.25
 """The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
 
 SEARCHED = 0.6
-"""The same of searching one tier with CP-SAT: what it does not come to an end with then, it hardly ever does."""
+"""The same of searching one level with CP-SAT: what it does not come to an end with then, it hardly ever does."""
 
 STEP = 0.2
 """The same of a look at what is left at the bound of a relaxation, and of one that may end soon."""
@@ -39,7 +39,7 @@ STEP = 0.2
 class Outcome:
     """The rows found for a component's operators, and for each level of the objective a proven lower bound.
 
-    It holds where the tiers before it are as low as their bounds, and is 0 where nothing is known. ``method`` is what
+    It holds where the levels before it are as low as their bounds, and is 0 where nothing is known. ``method`` is what
     they come from, as for :class:`Part`.
     """
 
@@ -53,13 +53,13 @@ def solve_component(
     domains: Sequence[Sequence[int]],
     component: Component,
     start: Sequence[int],
-    tiers: Tiers,
+    levels: Levels,
     limit: Limit,
 ) -> Outcome:
     """Minimise the levels one after the other. Once the limit is over the best rows found are returned, at worst
     ``start``, as they are of a component that makes too large a program.
     """
-    search = _Search(problem, domains, component, start, tiers, limit)
+    search = _Search(problem, domains, component, start, levels, limit)
     if not limit.expired and search.eliminates():
         return search.outcome(search.price, "elimination")
     if limit.expired or not search.stated.complete:
@@ -69,7 +69,7 @@ def solve_component(
 
 
 class _Search:
-    """A search for the rows of a component: the best that are known, and what they cost by tiers."""
+    """A search for the rows of a component: the best that are known, and what they cost by levels."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class _Search:
         domains: Sequence[Sequence[int]],
         component: Component,
         start: Sequence[int],
-        tiers: Tiers,
+        levels: Levels,
         limit: Limit,
     ) -> None:
-        self.problem, self.component, self.names, self.limit, self._every = problem, component, tiers, limit, domains
+        self.problem, self.component, self.names, self.limit, self._every = problem, component, levels, limit, domains
         self.domains = {number: domains[number] for number in component.operators}
         at = (number for variable in component.variables for number, _ in problem.places(variable))
         self.around = {number: domains[number] for number in at}
@@ -97,7 +97,7 @@ class _Search:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)
 
     def outcome(self, bounds: Sequence[int], method: str = "cp-sat") -> Outcome:
-        """The best rows, and bounds that are proven for the first tiers."""
+        """The best rows, and bounds that are proven for the first levels."""
         rows = {number: self.rows[number] for number in self.component.operators}
         return Outcome(rows, (*bounds, *(0 for _ in self.names[len(bounds) :])), method)
 
@@ -118,29 +118,29 @@ class _Search:
         return found is not None
 
     def minimised(self) -> Outcome:
-        """The best rows, tier by tier: those before are at their bounds in all that is left of the program."""
+        """The best rows, level by level: those before are at their bounds in all that is left of the program."""
         program, bounds = self.stated.program(), list[int]()
         for place, names in enumerate(self.names):
-            tier = program.tier(names)
-            proven = self._relaxed(program, tier) if tier.terms or not place else None
-            least, total = _lowest(tier) if proven is None else proven.least, tier.total(self.price[place])
-            if total > least and tier.terms:
-                least = self._searched(place, program, tier, proven, least)
-            bounds.append(max(0, tier.value(least)))
-            if tier.total(self.price[place]) > least:
+            level = program.level(names)
+            proven = self._relaxed(program, level) if level.terms or not place else None
+            least, total = _lowest(level) if proven is None else proven.least, level.total(self.price[place])
+            if total > least and level.terms:
+                least = self._searched(place, program, level, proven, least)
+            bounds.append(max(0, level.value(least)))
+            if level.total(self.price[place]) > least:
                 break
-            program = limited(program, tier, least) if proven is None else proven.restricted(least)
+            program = limited(program, level, least) if proven is None else proven.restricted(least)
         return self.outcome(bounds)
 
-    def _relaxed(self, program: Program, tier: Tier) -> Multipliers | None:
-        """What the relaxation of a tier proves, if there is time for it; the best rows may be read off it."""
+    def _relaxed(self, program: Program, level: Level) -> DualBound | None:
+        """What the relaxation of a level proves, if there is time for it; the best rows may be read off it."""
         from layoutsolve.solver.search.lp_relaxation import relaxed  # with what solves linear programs
 
-        found = relaxed(program, tier, self.limit)
+        found = relaxed(program, level, self.limit)
         if found is None:
             return None
         self._round(program, found)
-        return multiplied(program, tier, found.duals)
+        return dual_bound(program, level, found.duals)
 
     def _round(self, program: Program, found: Relaxed) -> None:
         """Rows by a relaxation: of each operator the one of which there is most."""
@@ -157,8 +157,8 @@ class _Search:
             improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
             self.price = self._priced(self.rows)
 
-    def _searched(self, place: int, program: Program, tier: Tier, proven: Multipliers | None, least: int) -> int:
-        """The least that CP-SAT proves of a tier, whose best rows it may better: first among what is left at the bound
+    def _searched(self, place: int, program: Program, level: Level, proven: DualBound | None, least: int) -> int:
+        """The least that CP-SAT proves of a level, whose best rows it may better: first among what is left at the bound
         of the relaxation, which is little, then among all that is no dearer than the best rows; where that does not
         end soon, these are improved before.
         """
@@ -167,23 +167,23 @@ class _Search:
         for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
             if near and proven is None:
                 continue
-            if self.limit.expired or tier.total(self.price[place]) <= least:
+            if self.limit.expired or level.total(self.price[place]) <= least:
                 break
             if share == SEARCHED:
                 self._improve_nearby()
-            known = tier.total(self.price[place])
+            known = level.total(self.price[place])
             among = program if proven is None else proven.restricted(least if near else known, told=near)
-            sought = among.tier(self.names[place])
-            tried = searched(among, sought, sought.total(tier.value(least)), self.limit.part(share))
+            sought = among.level(self.names[place])
+            tried = searched(among, sought, sought.total(level.value(least)), self.limit.part(share))
             if tried.rows is not None:
                 self._take(tried.rows)
             if not tried.empty:
-                least = max(least, tier.total(sought.value(tried.bound)))
+                least = max(least, level.total(sought.value(tried.bound)))
             elif near:
                 least += 1
         return least
 
 
-def _lowest(tier: Tier) -> int:
-    """What no sum of a tier is below."""
-    return -sum(max(0, -weight) for _, weight in tier.terms)
+def _lowest(level: Level) -> int:
+    """What no sum of a level is below."""
+    return -sum(max(0, -weight) for _, weight in level.terms)

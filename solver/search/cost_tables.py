@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.reshape_counts import by_order, near
-from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
+from layoutsolve.solver.statement.objective import Levels, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 
@@ -29,7 +29,7 @@ PAIRS, TIMED = 25, 2
 """The moves that are told at once in a unit of work: where their time counts these are fewer."""
 
 TOTAL = 2**62
-"""How large a number may become that has all tiers."""
+"""How large a number may become that has all levels."""
 
 Scope = tuple[int, ...]
 """Operators in the sequence in which they are eliminated."""
@@ -113,17 +113,17 @@ class Stated:
     """States what rows and moves cost, by level."""
 
     def __init__(
-        self, problem: LayoutProblem, domains: Mapping[int, Sequence[int]], tiers: Tiers, limit: Limit
+        self, problem: LayoutProblem, domains: Mapping[int, Sequence[int]], levels: Levels, limit: Limit
     ) -> None:
-        self.problem, self.domains, self.tiers, self.limit = problem, domains, tiers, limit
-        self.reshapes = grouping(tiers)
+        self.problem, self.domains, self.levels, self.limit = problem, domains, levels, limit
+        self.reshapes = grouping(levels)
         self.known: dict[Hashable, Moves] = {}
 
     def of_rows(self, number: int) -> Costs:
         """What the alternatives of an operator cost."""
         rows = self.problem.operators[number].rows
-        paid = np.array([ranked(rows[row].price, self.tiers) for row in self.domains[number]], np.int64)
-        moves = Moves(paid.T[:, None], np.zeros(len(self.tiers), np.int64))
+        paid = np.array([ranked(rows[row].price, self.levels) for row in self.domains[number]], np.int64)
+        moves = Moves(paid.T[:, None], np.zeros(len(self.levels), np.int64))
         return Costs((number,), moves, np.zeros((), np.intp), [np.arange(len(paid))])
 
     def of_variable(self, variable: int, scope: Scope) -> Costs:
@@ -152,11 +152,11 @@ class Stated:
         return self.known[key]
 
     def _of_orders(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
-        """What a move from each source to each target costs, by tier, where layouts stand for orders."""
+        """What a move from each source to each target costs, by level, where layouts stand for orders."""
         several = TIMED if self.problem.timed else PAIRS
         self.limit.spend(MOVE * (len(sources) + len(targets)) + len(sources) * len(targets) // several)
         paid = self._transposes(variable, sources, targets, _changed(sources, targets))
-        return Moves(self._tiered(paid), np.zeros(len(self.tiers), np.int64))
+        return Moves(self._by_level(paid), np.zeros(len(self.levels), np.int64))
 
     def _of_groupings(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
         """The same with Reshapes. A Transpose depends on the orders alone, of which there are far fewer."""
@@ -174,7 +174,7 @@ class Stated:
         paid["tie_break"] = _changed(sources, targets) * each.joined
         paid |= {"reshapes": reshapes, "hidden": paid["hidden"] + hindered}
         paid["nanoseconds"] = paid["nanoseconds"] + reshapes * once.nanoseconds
-        return Moves(self._tiered(paid), np.array(ranked(once, self.tiers), np.int64), given, asked)
+        return Moves(self._by_level(paid), np.array(ranked(once, self.levels), np.int64), given, asked)
 
     def _transposes(
         self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], moves: Array
@@ -189,9 +189,9 @@ class Stated:
             "tie_break": moves * self.problem.variables[variable].joined,
         }
 
-    def _tiered(self, paid: Mapping[str, Array]) -> Array:
+    def _by_level(self, paid: Mapping[str, Array]) -> Array:
         nothing = 0 * paid["transposes"]
-        return np.array([sum((paid.get(name, nothing) for name in tier), nothing) for tier in self.tiers])
+        return np.array([sum((paid.get(name, nothing) for name in level), nothing) for level in self.levels])
 
     def _beside(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> tuple[Array, Array]:
         """The Reshapes of a move from each source to each target, beside a Transpose or without one; and what it loses

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.integer_program import Program, Terms, Tier
+from layoutsolve.solver.search.integer_program import Level, Program, Terms
 from layoutsolve.solver.search.interruptible import interruptible
 from layoutsolve.solver.search.pandas_stub import deferred
 
@@ -37,7 +37,7 @@ class Found:
     empty: bool
 
 
-def searched(program: Program, tier: Tier, least: int, limit: Limit) -> Found:
+def searched(program: Program, level: Level, least: int, limit: Limit) -> Found:
     """Minimise a level, whose sum is no lower than ``least``.
 
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
@@ -52,8 +52,8 @@ def searched(program: Program, tier: Tier, least: int, limit: Limit) -> Found:
         for terms, lowest, equal in program.rows:
             total = _sum(literals, terms)
             model.add(total == lowest if equal else total >= lowest)
-        unit = 1 + sum(abs(weight) for _, weight in tier.terms) // LARGEST
-        total = _sum(literals, tier.terms, unit)
+        unit = 1 + sum(abs(weight) for _, weight in level.terms) // LARGEST
+        total = _sum(literals, level.terms, unit)
         if unit == 1:
             model.add(total >= least)
         model.minimize(total)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.decomposition import Component
 from layoutsolve.solver.search.integer_program import FIELDS, Literals, Program, Row, Terms
+from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.reshape_counts import by_order, near
-from layoutsolve.solver.statement.objective import Tiers, grouping
+from layoutsolve.solver.statement.objective import Levels, grouping
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 
@@ -42,11 +42,11 @@ class Formulation:
         problem: LayoutProblem,
         domains: Sequence[Sequence[int]],
         component: Component,
-        tiers: Tiers,
+        levels: Levels,
         limit: Limit,
     ) -> None:
         self.problem, self.domains, self.limit = problem, domains, limit
-        self.reshapes = grouping(tiers)
+        self.reshapes = grouping(levels)
         self.count = self.size = 0
         self.choices: dict[tuple[int, int], int] = {}
         self.exactly: list[Literals] = []

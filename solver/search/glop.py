@@ -20,7 +20,7 @@ DUAL = "use_dual_simplex: true"
 
 @dataclass(frozen=True)
 class Optimum:
-    """The least sum, the amount of each variable in it, and the multiplier of each row."""
+    """The least sum, the amount of each variable in it, and the dual value of each row."""
 
     value: float
     values: Sequence[float]
@@ -94,7 +94,7 @@ class Linear:
         return Optimum(found.objective_value, list(found.variable_value), self._duals(found.dual_value))
 
     def _duals(self, found: Sequence[float]) -> Sequence[float]:
-        """The multipliers of all rows; those without bounds, which are not loaded, have none."""
+        """The dual values of all rows; those without bounds, which are not loaded, have none."""
         if len(found) == self.rows:
             return list(found)
         rest = iter(found)

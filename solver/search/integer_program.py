@@ -1,9 +1,9 @@
 """Linear programs in zeros and ones: what CP-SAT and the solver of their relaxation are given.
 
-The multipliers of a program's rows prove a bound on a sum, and what no solution at that bound has. A solution pays the
-sum. For any multipliers, none negative, that sum is a bound, and what each variable that is 1 costs beyond it, and the
-multiplier of each row for all by which it exceeds its least. This is counted in whole numbers, so that nothing rests on
-the accuracy of what the multipliers come from.
+The dual values of a program's rows prove a bound on a sum, and what no solution at that bound has. A solution pays the
+sum. For any dual values, none negative, that sum is a bound, and what each variable that is 1 costs beyond it, and the
+dual value of each row for all by which it exceeds its least. This is counted in whole numbers, so that nothing rests on
+the accuracy of what the dual values come from.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.theory.row import Price
 
 FIELDS = tuple(each.name for each in fields(Price))
-"""The fields of a price that tiers add up."""
+"""The fields of a price that levels add up."""
 
 UNIT = 720_720
-"""The parts of one that multipliers are whole numbers of: halves, thirds, .. and sixteenths are exact."""
+"""The parts of one that dual values are whole numbers of: halves, thirds, .. and sixteenths are exact."""
 
 Literals = list[int]
 """Variables, of which at most one is 1."""
@@ -88,7 +88,7 @@ class Program:
             {**self.fixed, **dict(chosen.values())},
         )
 
-    def tier(self, names: Sequence[str]) -> Tier:
+    def level(self, names: Sequence[str]) -> Level:
         """The sum of some fields."""
         weights: dict[int, int] = {}
         for name in names:
@@ -96,11 +96,11 @@ class Program:
                 weights[literal] = weights.get(literal, 0) + weight
         scale = gcd(*weights.values()) or 1
         terms = [(literal, weight // scale) for literal, weight in weights.items() if weight]
-        return Tier(terms, scale, sum(self.costs.get(name, 0) for name in names))
+        return Level(terms, scale, sum(self.costs.get(name, 0) for name in names))
 
 
 @dataclass(frozen=True)
-class Tier:
+class Level:
     """A sum that is minimised: ``terms``, whole numbers without a common divisor, each of which counts ``scale``, and
     what is paid in any case.
     """
@@ -119,16 +119,15 @@ class Tier:
 
 
 @dataclass(frozen=True)
-class Multipliers:
-    """A ``bound`` on a level's sum, in parts, what every variable costs ``beyond`` it, and the multiplier of each row.
-
-    ``exact`` says that these are all that a sum may exceed the bound by.
+class DualBound:
+    """A ``bound`` on a level's sum, in parts, with the ``reduced_costs`` of all variables, and the dual values of the
+    ``rows``; ``exact`` says that these are all that a sum may exceed the bound by.
     """
 
     program: Program
-    tier: Tier
+    level: Level
     bound: int
-    beyond: Sequence[int]
+    reduced_costs: Sequence[int]
     rows: Sequence[int]
     exact: bool
 
@@ -142,31 +141,31 @@ class Multipliers:
         ``told`` is whether a constraint may have to exclude other such solutions.
         """
         spare = total * UNIT - self.bound
-        gone = [literal for literal, cost in enumerate(self.beyond) if cost > spare]
-        tight = {row for row, multiplier in enumerate(self.rows) if multiplier > spare}
+        gone = [literal for literal, cost in enumerate(self.reduced_costs) if cost > spare]
+        tight = {row for row, dual in enumerate(self.rows) if dual > spare}
         sure = self.exact and not spare
-        sure &= all(cost > spare or not cost for cost in self.beyond)
-        sure &= all(multiplier > spare or not multiplier for multiplier in self.rows)
-        more = [] if sure or not told else [_at_most(self.tier, total)]
+        sure &= all(cost > spare or not cost for cost in self.reduced_costs)
+        sure &= all(dual > spare or not dual for dual in self.rows)
+        more = [] if sure or not told else [_at_most(self.level, total)]
         return self.program.without(gone, tight, more)
 
 
-def _at_most(tier: Tier, total: int) -> Row:
-    return [(literal, -weight) for literal, weight in tier.terms], -total, False
+def _at_most(level: Level, total: int) -> Row:
+    return [(literal, -weight) for literal, weight in level.terms], -total, False
 
 
-def limited(program: Program, tier: Tier, total: int) -> Program:
+def limited(program: Program, level: Level, total: int) -> Program:
     """The program with a row that keeps a level's sum from being above a total."""
-    return program.without((), (), [_at_most(tier, total)])
+    return program.without((), (), [_at_most(level, total)])
 
 
-def multiplied(program: Program, tier: Tier, duals: Sequence[float]) -> Multipliers:
-    """What multipliers of a program's rows prove. They are rounded to parts, and only those of rows that are equalities
+def dual_bound(program: Program, level: Level, duals: Sequence[float]) -> DualBound:
+    """What dual values of a program's rows prove. They are rounded to parts, and only those of rows that are equalities
     may be negative.
     """
-    beyond = [0] * program.count
-    for literal, weight in tier.terms:
-        beyond[literal] = weight * UNIT
+    reduced_costs = [0] * program.count
+    for literal, weight in level.terms:
+        reduced_costs[literal] = weight * UNIT
     bound, rows, exact = 0, [0] * len(program.rows), True
     for number, ((terms, least, equal), dual) in enumerate(zip(program.rows, duals, strict=True)):
         parts = round(dual * UNIT)
@@ -175,13 +174,13 @@ def multiplied(program: Program, tier: Tier, duals: Sequence[float]) -> Multipli
         if parts:
             bound += parts * least
             for literal, weight in terms:
-                beyond[literal] -= parts * weight
+                reduced_costs[literal] -= parts * weight
     for literals in program.exactly:
-        lowest = min(beyond[literal] for literal in literals)
+        lowest = min(reduced_costs[literal] for literal in literals)
         bound += lowest
         for literal in literals:
-            beyond[literal] -= lowest
-    for literal, cost in enumerate(beyond):
+            reduced_costs[literal] -= lowest
+    for literal, cost in enumerate(reduced_costs):
         if cost < 0:
-            bound, exact, beyond[literal] = bound + cost, False, 0
-    return Multipliers(program, tier, bound, beyond, rows, exact)
+            bound, exact, reduced_costs[literal] = bound + cost, False, 0
+    return DualBound(program, level, bound, reduced_costs, rows, exact)

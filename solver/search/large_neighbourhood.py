@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.bucket_elimination import eliminated
-from layoutsolve.solver.search.decomposition import Component, price_of_component
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.search.presolve import Component, price_of_component
+from layoutsolve.solver.statement.objective import Levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 TOGETHER = (40, 20, 8)
@@ -20,7 +20,7 @@ def improved_together(
     rows: list[int],
     domains: Mapping[int, Sequence[int]],
     component: Component,
-    tiers: Tiers,
+    levels: Levels,
     limit: Limit,
 ) -> None:
     """Give the operators around each one the cheapest alternatives of their ``domains`` with all others as they are, in
@@ -38,17 +38,17 @@ def improved_together(
             )
             at = {number for variable in part.variables for number, _ in problem.places(variable)}
             open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
-            found = eliminated(problem, open_rows, part, tiers, limit)
+            found = eliminated(problem, open_rows, part, levels, limit)
             if found is not None:
                 break
         else:
             continue
         for number in around[: count // 2]:
             waiting.pop(number, None)
-        before, tried = ranked(price_of_component(problem, rows, part), tiers), list(rows)
+        before, tried = ranked(price_of_component(problem, rows, part), levels), list(rows)
         for number, row in found.items():
             tried[number] = row
-        if ranked(price_of_component(problem, tried, part), tiers) < before:
+        if ranked(price_of_component(problem, tried, part), levels) < before:
             rows[:] = tried
             waiting.update(dict.fromkeys(around))
 

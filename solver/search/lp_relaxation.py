@@ -1,6 +1,6 @@
 """The linear relaxation of a component's program, solved by GLOP.
 
-What it comes to is a proposal: the multipliers prove a bound whatever they are, and rows are priced.
+What it comes to is a proposal: the dual values prove a bound whatever they are, and rows are priced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import inf
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.glop import Linear
-from layoutsolve.solver.search.integer_program import Program, Tier
+from layoutsolve.solver.search.integer_program import Level, Program
 
 AT_ONCE = 400
 """The variables and rows that one step of the simplex algorithm handles in a unit of work."""
@@ -28,15 +28,15 @@ MORE = 1_000
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A solution of the relaxation: how much of each variable there is, and the multiplier of each row."""
+    """A solution of the relaxation: how much of each variable there is, and the dual value of each row."""
 
     values: Sequence[float]
     duals: Sequence[float]
 
 
-def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
+def relaxed(program: Program, level: Level, limit: Limit) -> Relaxed | None:
     """The least sum of a level where variables may be fractions; None where there is none, or the limit ends before."""
-    model, weights = Linear(), dict(tier.terms)
+    model, weights = Linear(), dict(level.terms)
     model.more_variables(program.count)
     for literals in program.exactly:
         model.row(((literal, 1) for literal in literals), 1, 1)

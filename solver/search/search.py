@@ -9,10 +9,10 @@ from math import prod
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.decomposition import Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
-from layoutsolve.solver.statement.objective import TIE, Tiers, grouping, ranked
+from layoutsolve.solver.statement.objective import TIE, Levels, grouping, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.row import Row
@@ -22,7 +22,7 @@ from layoutsolve.solver.theory.row import Row
 class Solution:
     """Rows chosen for a problem.
 
-    ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
+    ``values`` are the levels of what they cost, but for constants that several operators share: how those are stored is
     decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
     ``parts`` is what each component came to that had to be searched. ``charged`` are the variables whose moves the
     bounds have at their price, None for all; ``unseen`` are the factors that they leave out.
@@ -51,22 +51,24 @@ class Solution:
         """The alternative of each operator."""
         return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
 
-    def at_full_price(self, tiers: Tiers) -> Solution:
+    def at_full_price(self, levels: Levels) -> Solution:
         """The same rows with every move at its price; the bounds are those of the problem that was solved."""
         problem = self.problem.charging(None)
-        return replace(self, problem=problem, values=_values(problem, self.rows, tiers))
+        return replace(self, problem=problem, values=_values(problem, self.rows, levels))
 
 
-def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, start: Solution | None = None) -> Solution:
+def solve(
+    problem: LayoutProblem, levels: Levels, limit: Limit | None = None, start: Solution | None = None
+) -> Solution:
     """The cheapest alternatives of a problem: component by component.
 
     A ``start`` is a solution of a problem with the same operators, at whose rows the search begins.
     """
     limit = limit or unlimited()
-    domains = open_rows(problem, not grouping(tiers))
+    domains = open_rows(problem, not grouping(levels))
     rows = _begun(problem, domains, start)
-    parts = _search(rows, problem, domains, tiers, limit)
-    return _concluded(problem, rows, tiers, parts)
+    parts = _search(rows, problem, domains, levels, limit)
+    return _concluded(problem, rows, levels, parts)
 
 
 def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
@@ -83,20 +85,20 @@ def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> 
     return rows
 
 
-def _concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
+def _concluded(problem: LayoutProblem, rows: Sequence[int], levels: Levels, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
-    values = _values(problem, rows, tiers)
-    gaps = [sum(part.values[tier] - part.bounds[tier] for part in parts) for tier in range(len(tiers))]
+    values = _values(problem, rows, levels)
+    gaps = [sum(part.values[level] - part.bounds[level] for part in parts) for level in range(len(levels))]
     bounds = tuple(0 if problem.capped else value - gap for value, gap in zip(values, gaps, strict=True))
     return Solution(problem, tuple(rows), values, bounds, tuple(parts))
 
 
-def _values(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> tuple[int, ...]:
+def _values(problem: LayoutProblem, rows: Sequence[int], levels: Levels) -> tuple[int, ...]:
     total = price(problem, rows)
-    return ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
+    return ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), levels)
 
 
-def _search(rows: list[int], problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> Sequence[Part]:
+def _search(rows: list[int], problem: LayoutProblem, domains: Domains, levels: Levels, limit: Limit) -> Sequence[Part]:
     """Put the cheapest rows in place, and tell what is known of each component.
 
     Small components come first, so that what is hard keeps nothing else from being solved.
@@ -106,10 +108,10 @@ def _search(rows: list[int], problem: LayoutProblem, domains: Domains, tiers: Ti
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
     for place in sorted(range(len(found)), key=lambda place: sizes[place]):
         component = found[place]
-        outcome = solve_component(problem, domains, component, rows, (*tiers, TIE), limit)
+        outcome = solve_component(problem, domains, component, rows, (*levels, TIE), limit)
         for number, row in outcome.rows.items():
             rows[number] = row
-        values = ranked(price_of_component(problem, rows, component), tiers)
+        values = ranked(price_of_component(problem, rows, component), levels)
         booleans = sum(len(domains[number]) for number in component.operators)
-        parts[place] = Part(component.operators, booleans, values, outcome.bounds[: len(tiers)], outcome.method)
+        parts[place] = Part(component.operators, booleans, values, outcome.bounds[: len(levels)], outcome.method)
     return [parts[place] for place in range(len(found))]

@@ -1,8 +1,8 @@
-"""All orders of blocks, as candidates for intermediate orders (stops): on the way between two others one slow Transpose
+"""All orders of blocks, as candidates for intermediate orders: on the way between two others one slow Transpose
 may be made as two faster ones.
 
-Nobody demands a stop. Data that moves from one order to another may be read by an operator in a third one on its way:
-that pays where the two moves cost less than the one, or where several moves share the first.
+Nobody demands an intermediate order. Data that moves from one order to another may be read by an operator in a third
+one on its way: that pays where the two moves cost less than the one, or where several moves share the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from layoutsolve.solver.theory.layout import Layout, finest, order
 
 FEW_BLOCKS, BLOCKS = 4, 6
 """Of so few blocks all orders are candidates wherever they might help; there are 24. Of up to so many they are where
-nothing else does; there are 720. Moves of others are not charged.
+nothing else does; there are 720. Others get no exact conversion costs.
 """
 
 

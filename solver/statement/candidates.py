@@ -22,7 +22,7 @@ from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders
 from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
 from layoutsolve.solver.theory.row import Row
 
-WITH_STOPS = 4
+INTERMEDIATE = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
 
 
@@ -106,11 +106,11 @@ class Candidates:
         rows.
         """
         made = copy(self)
-        made.limit, made.most = limit, max(self.most, factorial(most)) * WITH_STOPS
+        made.limit, made.most = limit, max(self.most, factorial(most)) * INTERMEDIATE
         made.alternatives = [each and each.copy(limit) for each in self.alternatives]
         made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
         made.stated, made.queue = list(self.stated), deque()
-        made.charged = made._with_stops(sorted(charged), most)
+        made.charged = made._with_intermediate_orders(sorted(charged), most)
         return made._problem()
 
     def _problem(self) -> LayoutProblem:
@@ -168,7 +168,7 @@ class Candidates:
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.alternatives[number]))
 
-    def _with_stops(self, charged: Sequence[int], most: int) -> frozenset[int]:
+    def _with_intermediate_orders(self, charged: Sequence[int], most: int) -> frozenset[int]:
         """Suggest all orders of some variables, and of what those lead to, of at most so many blocks; the variables
         that now have all of them.
         """

@@ -10,10 +10,11 @@ from layoutsolve.solver.targets.target_file import default_target
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import Price
 
-Tiers = tuple[tuple[str, ...], ...]
-"""What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
+Levels = tuple[tuple[str, ...], ...]
+"""What is minimised: first the first level, then the second among its minima, and so on; a level sums fields of Price.
+"""
 
-OBJECTIVES: Mapping[str, Tiers] = {
+OBJECTIVES: Mapping[str, Levels] = {
     "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
     "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",), ("copies",)),
     "min-bytes": (("bytes",), ("transposes", "hidden"), ("transposes",), ("reshapes",), ("copies",)),
@@ -27,28 +28,28 @@ TIE = ("tie_break",)
 """The level that decides among answers of equal price: nothing is claimed of it."""
 
 
-def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
+def ranked(price: Price, levels: Levels) -> tuple[int, ...]:
     """Price as a tuple that compares lexicographically by the objective's levels."""
-    return tuple([getattr(price, tier[0]) if len(tier) == 1 else _total(price, tier) for tier in tiers])
+    return tuple([getattr(price, level[0]) if len(level) == 1 else _total(price, level) for level in levels])
 
 
-def _total(price: Price, tier: Sequence[str]) -> int:
-    return sum([getattr(price, name) for name in tier])
+def _total(price: Price, level: Sequence[str]) -> int:
+    return sum([getattr(price, name) for name in level])
 
 
-def coarse_tiers(tiers: Tiers) -> Tiers | None:
+def coarse_levels(levels: Levels) -> Levels | None:
     """The levels that depend on orders alone, where only what depends on groupings too comes after them."""
-    return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
+    return levels[:-2] if levels[-2:] == (("reshapes",), ("copies",)) else None
 
 
-def grouping(tiers: Tiers) -> bool:
+def grouping(levels: Levels) -> bool:
     """Whether groupings are chosen, not orders alone."""
-    return any("reshapes" in tier for tier in tiers)
+    return any("reshapes" in level for level in levels)
 
 
-def without_groupings(tiers: Tiers) -> Tiers:
+def without_groupings(levels: Levels) -> Levels:
     """Levels without what depends on groupings: Reshapes, and duplicated initializers."""
-    own = (tuple(name for name in tier if name not in ("reshapes", "copies")) for tier in tiers)
+    own = (tuple(name for name in level if name not in ("reshapes", "copies")) for level in levels)
     return tuple(filter(None, own))
 
 
@@ -60,27 +61,27 @@ class Goal:
     target: Target = field(default_factory=default_target)
 
     @property
-    def tiers(self) -> Tiers:
+    def levels(self) -> Levels:
         """What is minimised. Where backends are chosen crossings count as Transposes until all is known: what is about
         Transposes alone is left out.
         """
-        tiers = OBJECTIVES[self.objective]
-        return tuple(tier for tier in tiers if tier != ("transposes",)) if self.target.chooses else tiers
+        levels = OBJECTIVES[self.objective]
+        return tuple(level for level in levels if level != ("transposes",)) if self.target.chooses else levels
 
     @property
     def offer(self) -> Offer:
         """What ways there are to run operators. Where time counts first those for labels that the graph cuts are left
         out, which take more of it than what they save: :attr:`Assignment.kept` says so.
         """
-        return replace(self.target.offer, cuts=not {"hidden", "nanoseconds"}.intersection(self.tiers[0]))
+        return replace(self.target.offer, cuts=not {"hidden", "nanoseconds"}.intersection(self.levels[0]))
 
     @property
     def counted(self) -> bool:
         """Whether Reshapes count before the time of Transposes, so that none is made to save some."""
-        names = [name for tier in self.tiers for name in tier if name in ("reshapes", "hidden", "nanoseconds")]
+        names = [name for level in self.levels for name in level if name in ("reshapes", "hidden", "nanoseconds")]
         return names[:1] == ["reshapes"]
 
     @property
     def timed(self) -> bool:
         """Whether rows and moves are priced in time as well."""
-        return ("nanoseconds",) in self.tiers
+        return ("nanoseconds",) in self.levels

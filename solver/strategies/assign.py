@@ -58,7 +58,7 @@ def assign(
         marking = marked(stepped, goal.target)
         if marking is stepped:
             return replace(priced(STRATEGIES[strategy](stepped, boundary, goal, limit)), ended=limit.ended)
-        if not any({"transposes", "hidden"} <= {*tier} for tier in goal.tiers):
+        if not any({"transposes", "hidden"} <= {*level} for level in goal.levels):
             raise OptionError(f"target '{goal.target.name}' chooses backends: use another objective than {objective}")
         boundary.fixed(stepped)
         found = STRATEGIES[strategy](marking, fixed(boundary, marking), goal, limit)

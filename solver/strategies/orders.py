@@ -1,7 +1,7 @@
 """The cheapest orders of tensors, and what is proven of all orders that there are.
 
 Candidates are what somebody demands. Where some moves cost more than others, two of them may be cheaper than one, with
-a stop in an order that nobody demands; only variables at which that could pay get all their orders.
+through an intermediate order, which nobody demands; only variables at which that could pay get all their orders.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.decomposition import uneven
+from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
 from layoutsolve.solver.statement.candidates import Candidates
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED, wider
@@ -38,20 +38,20 @@ LARGE = 5_000
 """The rows of a problem that is searched last where it has not even all candidates."""
 
 
-def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
+def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders: among few candidates first, then, if more of them could be cheaper than what orders of some
     atoms prove, among all.
 
     Where few candidates are a large problem already they come last, and there is no time for all.
     """
     first = limit.part(NARROW)
-    candidates, some = statement.candidates(first.part(STATED), FEW), SomeAtoms(statement, tiers)
+    candidates, some = statement.candidates(first.part(STATED), FEW), SomeAtoms(statement, levels)
     problem = candidates.problem()
     if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = _cheapest(problem, candidates, tiers, first.part(CAPPED) if problem.capped else first)
+    few = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else first)
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
@@ -60,40 +60,41 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         return _known_by(some.proof, few)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
     candidates = statement.candidates(limit.part(STATED), CANDIDATES)
-    wide = _cheapest(candidates.problem(enough), candidates, tiers, limit, few)
+    wide = _cheapest(candidates.problem(enough), candidates, levels, limit, few)
     return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), _least([wide, few]))
 
 
 def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
     """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
     some.look(None, limit.part(BOUNDED))
-    found = solve(problem, some.tiers, limit.part(NARROW))
+    found = solve(problem, some.levels, limit.part(NARROW))
     some.look(found.values, limit)
     return _known_by(some.proof, found)
 
 
 def _cheapest(
-    problem: LayoutProblem, candidates: Candidates, tiers: Tiers, limit: Limit, before: Solution | None = None
+    problem: LayoutProblem, candidates: Candidates, levels: Levels, limit: Limit, before: Solution | None = None
 ) -> Solution:
     """The cheapest orders of a problem, among its ``candidates``; a search begins at those found ``before``."""
-    found = solve(problem, tiers, limit.part(NARROW), before)
+    found = solve(problem, levels, limit.part(NARROW), before)
     if problem.capped or not any(found.values) or not uneven(problem):
         return found
-    few = _with_stops(candidates, found, tiers, limit, FEW_BLOCKS)
+    few = _with_intermediate_orders(candidates, found, levels, limit, FEW_BLOCKS)
     if few.optimal or limit.expired:
         return few
-    more = _with_stops(candidates, found, tiers, limit, BLOCKS)
+    more = _with_intermediate_orders(candidates, found, levels, limit, BLOCKS)
     return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
 
 
-def _with_stops(candidates: Candidates, found: Solution, tiers: Tiers, limit: Limit, most: int) -> Solution:
+def _with_intermediate_orders(
+    candidates: Candidates, found: Solution, levels: Levels, limit: Limit, most: int
+) -> Solution:
     """The cheapest orders, where two moves may be cheaper than one.
 
     Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
-    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in it, and
-    those around them, at which such a move might be made as well. They have all orders: what is cheapest then is a
-    lower bound again, and mostly an answer. What is known is where each search begins. What has more than so many
-    blocks at ``most`` is not charged.
+    price is a lower bound. Where an answer costs more, variables whose moves are dearer in it, and those around, get
+    exact conversion costs, and all orders: what is cheapest then is a lower bound again, and mostly an answer. What is
+    known is where each search begins. Variables of more than so many blocks at ``most`` do not get them.
     """
     reach, problem = 1, found.problem.charging(frozenset())
     least = replace(found, problem=problem)
@@ -104,13 +105,13 @@ def _with_stops(candidates: Candidates, found: Solution, tiers: Tiers, limit: Li
             problem, reach = more, 2 * reach
         elif proofs:
             break
-        least = replace(solve(problem, tiers, limit, least), charged=problem.charged)
+        least = replace(solve(problem, levels, limit, least), charged=problem.charged)
         proofs.append(least)
-        found = _least([found, least.at_full_price(tiers)])
+        found = _least([found, least.at_full_price(levels)])
         if limit.expired or found.values == least.values:
             break
     if problem.charged and found.values != least.values and not limit.expired:
-        found = _least([found, solve(problem.charging(None), tiers, limit)])
+        found = _least([found, solve(problem.charging(None), levels, limit)])
     return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 

@@ -11,7 +11,7 @@ from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.duplicated_initializers import shared_rows
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked, without_groupings
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Levels, coarse_levels, ranked, without_groupings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.baselines import in_source_order, propagate, transpose
@@ -49,13 +49,13 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     found = _searched(statement, limit.part(SEARCHED))
-    at_once = coarse_tiers(goal.tiers) is None
+    at_once = coarse_levels(goal.levels) is None
     if found is not None and found.status == "optimal" and not at_once:
         return _held_against_views(found, boundary, limit)
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
-        for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
+        for first in filter(None, map(coarse_levels, (OBJECTIVES[name] for name in STARTS))):
             staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED))
             known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
     for heuristic in (transpose, push, propagate):
@@ -93,7 +93,7 @@ def _may_be(other: Assignment, found: Assignment) -> bool:
 
 def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
     """The cheapest of some, the first of equals, with what is proven of the one that was found by searching."""
-    best = min(known, key=lambda assignment: ranked(assignment.price, assignment.goal.tiers))
+    best = min(known, key=lambda assignment: ranked(assignment.price, assignment.goal.levels))
     if found is None:
         return replace(best, strategy="cpsat")
     if best is found:
@@ -105,18 +105,18 @@ def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
 def _searched(statement: Statement, limit: Limit) -> Assignment | None:
     """What searching comes to within a limit; None where it does not even come to full layouts."""
     goal = statement.goal
-    coarse = coarse_tiers(goal.tiers)
+    coarse = coarse_levels(goal.levels)
     if coarse is None:
         problem = statement.layouts(None, limit.part(STATED))
         if limit.expired:
             return None
-        fine, orders = solve(problem, goal.tiers, limit), without_groupings(goal.tiers)
+        fine, orders = solve(problem, goal.levels, limit), without_groupings(goal.levels)
         bounds = cheapest_orders(statement, orders, limit).bounds
         return _assignment(statement, fine, replace(fine, bounds=bounds))
     return _staged(statement, coarse, limit)
 
 
-def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
+def _staged(statement: Statement, coarse: Levels, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` levels, and groupings then, by all levels of the goal; None where the limit ends
     before there are any.
     """
@@ -126,7 +126,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     problem = statement.layouts([[row] for row in orders.chosen], limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    fine = solve(problem, statement.goal.tiers, limit)
+    fine = solve(problem, statement.goal.levels, limit)
     return _assignment(statement, fine, orders, fine.branched)
 
 

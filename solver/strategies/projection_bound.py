@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 
@@ -30,8 +30,8 @@ class SomeAtoms:
     ``proof`` is the solution that proves the most, None while there is none. Its bounds are those of all atoms.
     """
 
-    def __init__(self, statement: Statement, tiers: Tiers) -> None:
-        self.statement, self.tiers = statement, tiers
+    def __init__(self, statement: Statement, levels: Levels) -> None:
+        self.statement, self.levels = statement, levels
         self.proof: Solution | None = None
         self._atoms, self._idle = ATOMS, 0
         self._unseen = frozenset[int]()
@@ -52,7 +52,7 @@ class SomeAtoms:
 
     def _solve(self, problem: LayoutProblem, unseen: frozenset[int], limit: Limit) -> bool:
         """Solve a problem of some atoms; whether there was time for all of it."""
-        found = replace(solve(problem, self.tiers, limit), charged=frozenset(), unseen=unseen)
+        found = replace(solve(problem, self.levels, limit), charged=frozenset(), unseen=unseen)
         self._idle += found.optimal
         if self.proof is None or found.bounds > self.proof.bounds:
             self.proof, self._idle = found, 0

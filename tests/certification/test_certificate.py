@@ -332,7 +332,7 @@ def worse(found: Assignment, boundary: Boundary) -> Iterator[Assignment]:
             rows = tuple(at for at in numbers if at is not None)
             if len(rows) == len(numbers):
                 total = price(problem, rows)
-                if ranked(total, found.goal.tiers) > ranked(found.price, found.goal.tiers):
+                if ranked(total, found.goal.levels) > ranked(found.price, found.goal.levels):
                     yield replace(found, problem=problem, rows=rows, price=total)
 
 

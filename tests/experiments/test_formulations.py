@@ -11,10 +11,10 @@ from experiments.compare.formulations import WAYS, Facilities, Pairs, Task, Task
 from experiments.make.hard_networks import FAMILIES
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.search.decomposition import components
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.lp_relaxation import relaxed
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
+from layoutsolve.solver.search.presolve import components
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_levels
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, random_graph
@@ -24,7 +24,7 @@ SECONDS = 60.0
 
 def tasks(objective: str) -> Iterator[Task]:
     """Components of random graphs, small enough to be enumerated, with a few rows of each operator."""
-    tiers = coarse_tiers(OBJECTIVES[objective])
+    tiers = coarse_levels(OBJECTIVES[objective])
     assert tiers is not None
     for seed in range(60):
         problem = Statement(random_graph(seed, 9, CONTROL), goal=Goal(objective)).orders()
@@ -70,7 +70,7 @@ def test_rounding_takes_the_row_of_which_there_is_most() -> None:
     for task in tasks("min-executed"):
         program = task.program(Facilities, unlimited())
         assert program is not None
-        found = relaxed(program, program.tier(task.tiers[0]), unlimited())
+        found = relaxed(program, program.level(task.tiers[0]), unlimited())
         assert found is not None
         rows = rounded(program, found)
         assert all(rows[number] in task.domains[number] for number in task.component.operators)

@@ -19,7 +19,7 @@ from layoutsolve import Conversion
 from layoutsolve.errors import ConversionError, LayoutError
 from layoutsolve.ir.graph import Array
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
@@ -129,7 +129,7 @@ def _cannot_be_proven(conversion: Conversion) -> bool:
     """Whether candidates were left out, or the groupings of the best orders cost more than these orders do."""
     goal, problem = conversion.assignment.goal, conversion.assignment.problem
     orders = Statement(conversion.assignment.graph, conversion.boundary, goal).orders()
-    tiers = coarse_tiers(goal.tiers)
+    tiers = coarse_levels(goal.levels)
     if orders.capped or problem.capped or tiers is None:
         return orders.capped or problem.capped
     return solve(orders, tiers).values < ranked(conversion.price, tiers)

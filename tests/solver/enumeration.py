@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from layoutsolve.solver.search.decomposition import Component, Domains
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.search.presolve import Component, Domains
+from layoutsolve.solver.statement.objective import Levels, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.row import Price
 
 
 def enumerated(
-    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
+    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Levels
 ) -> list[int]:
     """The rows ``start`` with a component's replaced by the best of all their combinations."""
     rows = list(start)
@@ -21,7 +21,7 @@ def enumerated(
 
 
 def _enumerate_into(
-    rows: list[int], problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers
+    rows: list[int], problem: LayoutProblem, domains: Domains, component: Component, tiers: Levels
 ) -> None:
     """Replace a component's rows by the best of all their combinations, the first of equals, in place.
 

@@ -18,7 +18,7 @@ from ortools.sat.python import cp_model
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.placed_rows import Frame, Placements
 from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.statement.statement import Statement
@@ -41,7 +41,7 @@ def lower_first(found: Assignment, limit: int, boundary: Boundary | None = None,
     """
     if limit <= 0:
         return None
-    first = found.goal.tiers[:1]
+    first = found.goal.levels[:1]
     try:
         return _Model(found, boundary, first, (limit - 1,), seconds).least(first[0], seconds)
     except ValueError:
@@ -150,7 +150,7 @@ class _Model:
     """
 
     def __init__(
-        self, found: Assignment, boundary: Boundary | None, tiers: Tiers, known: Sequence[int], seconds: float
+        self, found: Assignment, boundary: Boundary | None, tiers: Levels, known: Sequence[int], seconds: float
     ) -> None:
         self.statement = statement = Statement(found.graph, boundary, found.goal)
         kept = zip(statement.entries, cheapest_rows(found, boundary, tiers, known, seconds), strict=True)

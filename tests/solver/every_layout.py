@@ -20,7 +20,7 @@ from ortools.sat.python import cp_model
 
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.unenumerated_operators import Entry
@@ -61,9 +61,9 @@ class Cheapest:
         return self.ranks < self.known
 
 
-def tiers_of_orders(tiers: Tiers) -> Tiers:
+def tiers_of_orders(tiers: Levels) -> Levels:
     """The tiers that orders decide, or of which they decide a part."""
-    coarse = coarse_tiers(tiers)
+    coarse = coarse_levels(tiers)
     return tiers if coarse is None else coarse
 
 
@@ -74,14 +74,14 @@ def cheapest(found: Assignment, boundary: Boundary | None = None, seconds: float
     optimal assignment are not among all that there are.
     """
     statement = Statement(found.graph, boundary, found.goal)
-    tiers = tiers_of_orders(found.goal.tiers)
+    tiers = tiers_of_orders(found.goal.levels)
     known = ranked(found.price, tiers)
     rows = [every_row(entry, statement, tiers) for entry in statement.entries]
     return _Model(statement, rows, tiers).solved(known, found.status == "optimal", seconds)
 
 
 def cheapest_rows(
-    found: Assignment, boundary: Boundary | None, tiers: Tiers, known: Sequence[int], seconds: float = 60.0
+    found: Assignment, boundary: Boundary | None, tiers: Levels, known: Sequence[int], seconds: float = 60.0
 ) -> list[set[Orders]]:
     """For each operator the orders of its ports that it has in any assignment that costs no more than ``known``.
 
@@ -92,7 +92,7 @@ def cheapest_rows(
     return _Model(statement, rows, tiers).all_as_cheap(known, seconds)
 
 
-def every_row(entry: Entry, statement: Statement, tiers: Tiers) -> dict[Orders, Price]:
+def every_row(entry: Entry, statement: Statement, tiers: Levels) -> dict[Orders, Price]:
     """All rows of an operator, told apart by orders, each at the least price of its groupings."""
     variables, target = statement.variables, statement.target
     found: dict[Orders, Price] = {}
@@ -238,7 +238,7 @@ def _place(
 class _Model:
     """All rows, and all moves between what is written and what is read."""
 
-    def __init__(self, statement: Statement, rows: Sequence[Mapping[Orders, Price]], tiers: Tiers) -> None:
+    def __init__(self, statement: Statement, rows: Sequence[Mapping[Orders, Price]], tiers: Levels) -> None:
         self.statement, self.rows, self.tiers = statement, rows, tiers
         self.model = cp_model.CpModel()
         self.weights = self._weights()

@@ -20,8 +20,8 @@ from typing import Any
 
 import networkx
 
-from layoutsolve.solver.search.decomposition import Component, Domains, components, open_rows, varying
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, varying
+from layoutsolve.solver.statement.objective import Levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
@@ -36,7 +36,7 @@ class UncutError(ValueError):
     """A component is not a minimum cut."""
 
 
-def cut_orders(problem: LayoutProblem, tiers: Tiers) -> list[int]:
+def cut_orders(problem: LayoutProblem, tiers: Levels) -> list[int]:
     """The cheapest alternatives of a problem over orders. Raises :class:`UncutError`."""
     domains = open_rows(problem)
     rows = [domain[0] for domain in domains]
@@ -54,7 +54,7 @@ class Cut:
     value: int
 
 
-def cut(problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers) -> Cut:
+def cut(problem: LayoutProblem, domains: Domains, component: Component, tiers: Levels) -> Cut:
     """Solve one component. Raises :class:`UncutError` where it is not a minimum cut."""
     network = _Network(problem, domains, component, tiers, networkx.DiGraph())
     weight, (lower, _) = networkx.minimum_cut(network.graph, LOWER, UPPER)
@@ -90,7 +90,7 @@ class _Network:
     """The flow network of a component; an edge is cut where it leads from the lower to the upper side."""
 
     def __init__(
-        self, problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers, graph: Any
+        self, problem: LayoutProblem, domains: Domains, component: Component, tiers: Levels, graph: Any
     ) -> None:
         self.problem, self.domains, self.component, self.tiers, self.graph = problem, domains, component, tiers, graph
         self.graph.add_nodes_from((LOWER, UPPER))

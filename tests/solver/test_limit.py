@@ -21,8 +21,8 @@ from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.search import formulation
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.decomposition import components, price_of_component
-from layoutsolve.solver.statement.objective import coarse_tiers, ranked
+from layoutsolve.solver.search.presolve import components, price_of_component
+from layoutsolve.solver.statement.objective import coarse_levels, ranked
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.strategies import orders
 from tests.frontend.tflite.test_signal_library import model, packed, short
@@ -112,7 +112,7 @@ def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> N
     after the orders.
     """
     graph, tiers = random_graph(seed, 14, CONTROL), OBJECTIVES[objective]
-    tiers = coarse_tiers(tiers) or tiers
+    tiers = coarse_levels(tiers) or tiers
     for work in (0, 10, 300, 3_000, 30_000):
         found = ranked(assign(graph, objective=objective, limit=Limit(work)).price, tiers)
         for strategy in ("push", "propagate", "transpose"):

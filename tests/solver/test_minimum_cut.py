@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from layoutsolve.solver import OBJECTIVES
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.decomposition import components, open_rows, price_of_component
-from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
+from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.row import Price, Row
@@ -23,7 +23,7 @@ from tests.solver.enumeration import enumerated
 from tests.solver.minimum_cut import UncutError, cut
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
-TIERS = coarse_tiers(OBJECTIVES["min-transpose"]) or ()
+TIERS = coarse_levels(OBJECTIVES["min-transpose"]) or ()
 SIDES = (((0,), (1,)), ((1,), (0,)))
 """The two orders of a matrix."""
 
@@ -45,7 +45,7 @@ def random_problem(seed: int) -> LayoutProblem:
     return LayoutProblem(tuple(variables), (*operators, *ends))
 
 
-def compared(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> None:
+def compared(problem: LayoutProblem, tiers: Levels, counts: Counter[str]) -> None:
     """Cut every component of a problem that can be cut, and compare all tiers with what searching finds."""
     domains = open_rows(problem)
     refused = False
@@ -73,7 +73,7 @@ def compared(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> None
 @pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 400), ("min-bytes", 150), ("min-executed", 150)])
 def test_random_graphs(objective: str, graphs: int) -> None:
     """Two thirds of the graphs lie within two orders as a whole; every component that does comes to the optimum."""
-    tiers = coarse_tiers(OBJECTIVES[objective])
+    tiers = coarse_levels(OBJECTIVES[objective])
     assert tiers is not None
     counts: Counter[str] = Counter()
 

@@ -15,7 +15,7 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Goal, Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
@@ -38,7 +38,7 @@ class BruteForce:
     tried: int = 0
     skipped: int = 0
 
-    def lowest(self, problem: LayoutProblem, tiers: Tiers) -> tuple[int, ...] | None:
+    def lowest(self, problem: LayoutProblem, tiers: Levels) -> tuple[int, ...] | None:
         """The lowest price over all rows of all operators, demanded or not; None where there are too many."""
         counts = [len(operator.rows) for operator in problem.operators]
         if prod(counts) > COMBINATIONS:
@@ -47,7 +47,7 @@ class BruteForce:
         self.tried += 1
         return min(ranked(price(problem, rows), tiers) for rows in product(*map(range, counts)))
 
-    def check(self, problem: LayoutProblem, tiers: Tiers) -> None:
+    def check(self, problem: LayoutProblem, tiers: Levels) -> None:
         """The solver comes to the lowest price."""
         lowest = self.lowest(problem, tiers)
         found = solve(problem, tiers)
@@ -64,7 +64,7 @@ class BruteForce:
 @pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 160), ("min-latency", 40)])
 def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
     """In numbers of Transposes and, as the table of a target prices moves by where they start and end, in time."""
-    tiers, force = coarse_tiers(OBJECTIVES[objective]), BruteForce()
+    tiers, force = coarse_levels(OBJECTIVES[objective]), BruteForce()
     assert tiers is not None
 
     @settings(checked, max_examples=graphs)
@@ -212,7 +212,7 @@ def test_time_limit() -> None:
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_any_losses_equal_brute_force(objective: str) -> None:
     """Whatever the motions of a target lose, nothing that is left out before the search is a loss."""
-    tiers, force = coarse_tiers(OBJECTIVES[objective]) or (), BruteForce()
+    tiers, force = coarse_levels(OBJECTIVES[objective]) or (), BruteForce()
 
     @settings(checked, max_examples=75)
     @given(small_graphs, st.dictionaries(st.sampled_from(["swap", "rows", "general"]), st.integers(0, 4)))
@@ -243,7 +243,7 @@ def narrow_graph(seed: int) -> Graph:
 
 @pytest.mark.parametrize("part", range(4))
 def test_a_stop_that_nobody_demands_may_save_time(part: int) -> None:
-    tiers, force = coarse_tiers(OBJECTIVES["min-latency"]) or (), BruteForce()
+    tiers, force = coarse_levels(OBJECTIVES["min-latency"]) or (), BruteForce()
     for seed in range(part, 240, 4):
         force.check(Statement(narrow_graph(seed), goal=Goal("min-latency")).orders(), tiers)
     assert force.tried > 40

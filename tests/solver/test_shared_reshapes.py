@@ -38,7 +38,7 @@ def test_no_strategy_needs_fewer(objective: str) -> None:
         found = assign(graph, objective=objective)
         for strategy in ("transpose", "propagate"):
             other = assign(graph, strategy=strategy, objective=objective)
-            assert ranked(found.price, found.goal.tiers) <= ranked(other.price, found.goal.tiers), (seed, strategy)
+            assert ranked(found.price, found.goal.levels) <= ranked(other.price, found.goal.levels), (seed, strategy)
         assert all(tier.bound <= tier.value for tier in found.tiers)
         feasible += found.status == "feasible"
     assert feasible <= FEASIBLE[objective]

@@ -132,7 +132,7 @@ def test_necessary_is_what_the_objective_proves() -> None:
     for objective in OBJECTIVES:
         found = assign(graph, objective=objective)
         items = [item for item in explain(graph, Boundary(), found) if item.operator == "Transpose"]
-        alone = ("transposes",) in found.goal.tiers
+        alone = ("transposes",) in found.goal.levels
         assert any(item.necessary for item in items) == (found.status == "optimal" and alone)
 
 

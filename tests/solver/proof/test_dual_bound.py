@@ -1,4 +1,4 @@
-"""Lower bounds by offers: whatever is offered, no assignment costs less."""
+"""Lower bounds by dual values: whatever is offered, no assignment costs less."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver import Goal
-from layoutsolve.solver.proof.dual_bound import Offers, Open, Weights, prices, weighted
+from layoutsolve.solver.proof.dual_bound import DualValues, Open, Weights, prices, weighted
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
@@ -20,13 +20,13 @@ from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 FIELDS = ("transposes", "hidden", "reshapes", "bytes", "nanoseconds")
 
 
-def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None) -> int:
-    """The lower bound that offers prove."""
-    return sum(min(each.values()) for each in prices(problem, weights, offers, opened))
+def lowest(problem: LayoutProblem, weights: Weights, dual_values: DualValues, opened: Open | None = None) -> int:
+    """The lower bound that dual values prove."""
+    return sum(min(each.values()) for each in prices(problem, weights, dual_values, opened))
 
 
-def random_offers(problem: LayoutProblem, random: np.random.Generator, most: int) -> Offers:
-    """Offers of some readers for some layouts and orders that they may read, and for some that they may not."""
+def random_dual_values(problem: LayoutProblem, random: np.random.Generator, most: int) -> DualValues:
+    """Dual values of some readers for some layouts and orders that they may read, and for some that they may not."""
     layouts, orders, share = {}, {}, random.choice([0.1, 0.3, 0.6])
     for number, operator in enumerate(problem.operators):
         for port in range(operator.inputs):
@@ -41,7 +41,7 @@ def random_offers(problem: LayoutProblem, random: np.random.Generator, most: int
                 layouts[number, port] = {each: int(random.integers(0, most)) for each in said}
             if random.random() < share / 2:
                 orders[number, port] = {order(each): int(random.integers(0, most)) for each in said}
-    return Offers(layouts, orders)
+    return DualValues(layouts, orders)
 
 
 def problems(seed: int) -> list[LayoutProblem]:
@@ -60,7 +60,7 @@ def some_rows(problem: LayoutProblem, opened: Open, random: np.random.Generator,
 
 
 def test_any_offers_are_sound() -> None:
-    """Random offers, weights and open rows, against all combinations of rows or many of them."""
+    """Random dual values, weights and open rows, against all combinations of rows or many of them."""
     for seed in range(75):
         random = np.random.default_rng(seed)
         for problem in problems(seed):
@@ -71,7 +71,7 @@ def test_any_offers_are_sound() -> None:
                     for number, each in enumerate(problem.operators)
                     if random.random() < 0.2
                 }
-                bound = lowest(problem, weights, random_offers(problem, random, most), opened)
+                bound = lowest(problem, weights, random_dual_values(problem, random, most), opened)
                 found = some_rows(problem, opened, random, 60)
                 assert bound <= min(weighted(price(problem, rows), weights) for rows in found)
 
@@ -82,21 +82,21 @@ def test_no_more_is_paid_back_than_offers_come_to() -> None:
     for seed in range(40):
         random, problem = np.random.default_rng(seed), problems(seed)[0]
         weights = {name: int(random.integers(1, 4)) for name in ("transposes", "hidden", "nanoseconds")}
-        offers = {
+        dual_values = {
             (number, port): {each: int(random.integers(0, 8)) for each in {row.layouts[port] for row in operator.rows}}
             for number, operator in enumerate(problem.operators)
             for port in range(operator.inputs)
             if not problem.variables[operator.ports[port]].constant and random.random() < 0.6
         }
-        found = prices(problem, weights, Offers(offers))
+        found = prices(problem, weights, DualValues(dual_values))
         for number, operator in enumerate(problem.operators):
             for at, row in enumerate(operator.rows):
                 cost = weighted(row.price, weights)
                 for port, (variable, layout) in enumerate(zip(operator.ports, row.layouts, strict=True)):
                     if port < operator.inputs:
-                        cost += offers.get((number, port), {}).get(layout, 0)
+                        cost += dual_values.get((number, port), {}).get(layout, 0)
                         continue
-                    said = [offers.get(place, {}) for place in problem.readers[variable]]
+                    said = [dual_values.get(place, {}) for place in problem.readers[variable]]
                     for wanted in {each for own in said for each in own}:
                         moved = (
                             0 if wanted == layout else weighted(problem.move_price(variable, layout, wanted), weights)
@@ -113,12 +113,12 @@ def test_one_transpose_is_proven() -> None:
     writer = Operator("writer", -1, (0,), 0, (Row((rows,)),))
     reader = Operator("reader", -1, (0,), 1, (Row((columns,)),))
     problem = LayoutProblem((Variable("v", (2, 3), 24, {}),), (writer, reader))
-    assert lowest(problem, {"transposes": 1}, Offers()) == 0
+    assert lowest(problem, {"transposes": 1}, DualValues()) == 0
     for offered, proves in ((1, 1), (2, 1), (10, 1)):
-        assert lowest(problem, {"transposes": 1}, Offers({(1, 0): {columns: offered}})) == proves
-        assert lowest(problem, {"transposes": 1}, Offers({}, {(1, 0): {(1, 0): offered}})) == proves
-    assert lowest(problem, {"bytes": 1}, Offers({(1, 0): {columns: 20}})) == 20
-    assert lowest(problem, {"bytes": 1}, Offers({(1, 0): {columns: 40}})) == 24
+        assert lowest(problem, {"transposes": 1}, DualValues({(1, 0): {columns: offered}})) == proves
+        assert lowest(problem, {"transposes": 1}, DualValues({}, {(1, 0): {(1, 0): offered}})) == proves
+    assert lowest(problem, {"bytes": 1}, DualValues({(1, 0): {columns: 20}})) == 20
+    assert lowest(problem, {"bytes": 1}, DualValues({(1, 0): {columns: 40}})) == 24
 
 
 def test_what_is_no_offer() -> None:
@@ -130,14 +130,14 @@ def test_what_is_no_offer() -> None:
         if problem.variables[operator.ports[port]].constant
     )
     layout = problem.operators[reader].rows[0].layouts[0]
-    for offers, message in (
-        (Offers({(reader, 0): {layout: -1}}), "negative dual value"),
-        (Offers({}, {(reader, 0): {order(layout): -1}}), "negative dual value"),
-        (Offers({(len(problem.operators), 0): {layout: 1}}), "no operator"),
-        (Offers({(-1, 0): {layout: 1}}), "no operator"),
-        (Offers({(reader, constant): {layout: 1}}), "no operator writes"),
-        (Offers({(reader, problem.operators[reader].inputs): {layout: 1}}), "no operator"),
-        (Offers({(reader, -1): {layout: 1}}), "no operator"),
+    for dual_values, message in (
+        (DualValues({(reader, 0): {layout: -1}}), "negative dual value"),
+        (DualValues({}, {(reader, 0): {order(layout): -1}}), "negative dual value"),
+        (DualValues({(len(problem.operators), 0): {layout: 1}}), "no operator"),
+        (DualValues({(-1, 0): {layout: 1}}), "no operator"),
+        (DualValues({(reader, constant): {layout: 1}}), "no operator writes"),
+        (DualValues({(reader, problem.operators[reader].inputs): {layout: 1}}), "no operator"),
+        (DualValues({(reader, -1): {layout: 1}}), "no operator"),
     ):
         with pytest.raises(ValueError, match=message):
-            lowest(problem, {"transposes": 1}, offers)
+            lowest(problem, {"transposes": 1}, dual_values)

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, assign
-from layoutsolve.solver.proof.dual_bound import Offers
+from layoutsolve.solver.proof.dual_bound import DualValues
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.serialisation import tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
@@ -31,33 +31,33 @@ from tests.solver.test_minimum_cut import random_problem
 COMBINATIONS = 2000
 
 
-def questions(problem: LayoutProblem, tiers: Tiers, values: tuple[int, ...]) -> list[Question]:
+def questions(problem: LayoutProblem, tiers: Levels, values: tuple[int, ...]) -> list[Question]:
     return [Question(problem, tiers[: count + 1], values[:count]) for count in range(len(tiers))]
 
 
 def kinds(tree: Tree | None) -> set[str]:
-    """What a proof needs beside the offers of the relaxation."""
+    """What a proof needs beside the dual values of the relaxation."""
     if isinstance(tree, Branch):
         return {"cases"} | kinds(tree.inside) | kinds(tree.outside)
     return set() if tree is None or tree.rest is None else {"struck"} | kinds(tree.rest)
 
 
 def disturbed(tree: Tree, seed: int) -> Iterator[Step]:
-    """The same offers but for some that are higher or lower, and the same weights but for one."""
+    """The same dual values but for some that are higher or lower, and the same weights but for one."""
     random = np.random.default_rng(seed)
     for _ in range(4):
         if isinstance(tree, Branch):
             return
         layouts = {
             place: {each: max(0, amount + int(random.integers(-1, 2))) for each, amount in said.items()}
-            for place, said in tree.offers.layouts.items()
+            for place, said in tree.dual_values.layouts.items()
         }
-        yield replace(tree, offers=replace(tree.offers, layouts=layouts))
+        yield replace(tree, dual_values=replace(tree.dual_values, layouts=layouts))
         yield replace(tree, earlier=tuple(max(0, each + int(random.integers(-1, 2))) for each in tree.earlier))
         yield replace(tree, own=max(0, tree.own + int(random.integers(-1, 2))))
 
 
-def proven(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> list[tuple[Question, int, Tree]]:
+def proven(problem: LayoutProblem, tiers: Levels, counts: Counter[str]) -> list[tuple[Question, int, Tree]]:
     """Prove every tier of the optimum of a problem, and compare with brute force; the questions and their proofs."""
     best = solve(problem, tiers).values
     found = []
@@ -88,17 +88,17 @@ def test_random_graphs(objective: str) -> None:
     for seed in range(60):
         graph = random_graph(seed, 1 + seed % 9, CONTROL if seed % 2 else LAYERS)
         statement = Statement(graph, goal=goal)
-        coarse = coarse_tiers(goal.tiers)
+        coarse = coarse_levels(goal.levels)
         if coarse is not None:
             proven(statement.orders(), coarse, counts)
         if seed % 9 < 4:
-            proven(statement.layouts(), goal.tiers[:-1], counts)
+            proven(statement.layouts(), goal.levels[:-1], counts)
     assert counts["brute force"] >= 20
     assert counts["short"] <= 0.01 * counts["reached"]
     assert counts["disturbed"] >= 100
 
 
-RELATIONS: Tiers = (("transposes",), ("hidden",), ("bytes",))
+RELATIONS: Levels = (("transposes",), ("hidden",), ("bytes",))
 
 
 def test_random_relations() -> None:
@@ -123,7 +123,7 @@ def test_rows_that_are_struck_out() -> None:
             left = question.left(tree, 2 * bound, {})
             assert left is not None
             for rows in product(*map(range, sizes)):
-                *before, value = ranked(price(problem, rows), question.tiers)
+                *before, value = ranked(price(problem, rows), question.levels)
                 if value < 2 * bound and all(map(int.__le__, before, question.values)):
                     assert all(rows[number] in kept for number, kept in left.items())
             struck += any(len(kept) < sizes[number] for number, kept in left.items())
@@ -143,7 +143,7 @@ def test_forged_cases() -> None:
     """Cases that are left out, or told apart by something else, prove less or nothing."""
     question, bound, tree = first("cases")
     assert isinstance(tree, Branch)
-    nothing = Step(1, (0,) * len(question.values), Offers())
+    nothing = Step(1, (0,) * len(question.values), DualValues())
     assert question.proves(tree, bound)
     for forged in (tree.inside, tree.outside, replace(tree, inside=nothing), replace(tree, outside=nothing)):
         assert not question.proves(forged, bound)
@@ -156,7 +156,7 @@ def test_what_no_row_has() -> None:
     """A case without rows needs no proof, and proves nothing of the other."""
     question, bound, tree = first("cases")
     assert isinstance(tree, Branch)
-    nothing = Step(1, (0,) * len(question.values), Offers())
+    nothing = Step(1, (0,) * len(question.values), DualValues())
     assert question.proves(replace(tree, layout=((99,),), inside=nothing, outside=tree), bound)
     assert not question.proves(replace(tree, layout=((99,),), inside=tree, outside=nothing), bound)
 
@@ -166,7 +166,7 @@ def test_forged_steps() -> None:
     question, bound, tree = first("struck")
     assert isinstance(tree, Step)
     assert not question.proves(replace(tree, rest=None), bound)
-    assert not question.proves(replace(tree, offers=Offers()), bound + 1)
+    assert not question.proves(replace(tree, dual_values=DualValues()), bound + 1)
     for forged in (replace(tree, own=-1), replace(tree, earlier=(*tree.earlier, 0))):
         with pytest.raises(ValueError, match="one weight per objective level"):
             question.proves(forged, bound)
@@ -194,7 +194,7 @@ def test_what_tiers_are_multiples_of() -> None:
 def test_a_price_that_is_not_the_lowest() -> None:
     """What is said to be a bound is only as far as it can be proven."""
     problem = Statement(random_graph(3, 6)).orders()
-    tiers: Tiers = (("transposes", "hidden"),)
+    tiers: Levels = (("transposes", "hidden"),)
     best = solve(problem, tiers).values
     ((bound, _),) = prove(questions(problem, tiers, (best[0] + 2,)), (best[0] + 2,), best[0] + 2)
     assert bound == best[0]

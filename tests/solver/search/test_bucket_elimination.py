@@ -13,9 +13,9 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import bucket_elimination, formulation
 from layoutsolve.solver.search import component_search as solving
 from layoutsolve.solver.search.bucket_elimination import eliminated
-from layoutsolve.solver.search.decomposition import Component, Domains, components, price_of_component
+from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.enumeration import enumerated
@@ -23,7 +23,7 @@ from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.test_optimality import conflicting_grid, narrow_graph
 
-TIERS = coarse_tiers(OBJECTIVES["min-executed"]) or ()
+TIERS = coarse_levels(OBJECTIVES["min-executed"]) or ()
 
 
 def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProblem, Domains, Component]]:
@@ -47,7 +47,7 @@ def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProb
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
 def test_rows_equal_enumeration(objective: str) -> None:
     """The least of all tiers, wherever what is open at a variable comes from."""
-    tiers, compared = coarse_tiers(OBJECTIVES[objective]) or (), 0
+    tiers, compared = coarse_levels(OBJECTIVES[objective]) or (), 0
     for problem, domains, component in family(objective):
         start = [domain[0] for domain in domains]
         best = enumerated(problem, domains, component, start, tiers)
@@ -98,7 +98,7 @@ def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes"])
 def test_components_of_too_many_constraints_are_solved(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is: their relaxations would take too much memory."""
-    tiers, searched = coarse_tiers(OBJECTIVES[objective]) or (), 0
+    tiers, searched = coarse_levels(OBJECTIVES[objective]) or (), 0
     for problem, domains, component in family(objective):
         start = [domain[0] for domain in domains]
         best = enumerated(problem, domains, component, start, tiers)

@@ -12,14 +12,14 @@ from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search import component_search, lp_relaxation
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_levels
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.test_optimality import conflicting_grid
 
 OBJECTIVE = "min-executed"
-TIERS = coarse_tiers(OBJECTIVES[OBJECTIVE]) or ()
+TIERS = coarse_levels(OBJECTIVES[OBJECTIVE]) or ()
 
 
 def family() -> list[Graph]:

@@ -1,4 +1,4 @@
-"""Programs of components: their relaxation bounds them, and multipliers strike out nothing that is optimal."""
+"""Programs of components: their relaxation bounds them, and dual values strike out nothing that is optimal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search import component_search as component_search
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.decomposition import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.integer_program import FIELDS, UNIT, Program, multiplied
+from layoutsolve.solver.search.integer_program import FIELDS, UNIT, Program, dual_bound
 from layoutsolve.solver.search.lp_relaxation import relaxed
-from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
+from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
+from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.enumeration import enumerated
@@ -50,22 +50,22 @@ def solutions(program: Program) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_multipliers(seed: int) -> None:
+def test_dual_values(seed: int) -> None:
     """Whatever they are, the bound holds, and just the solutions up to a total are left."""
     random = np.random.default_rng(seed)
     program = random_program(random)
-    tier = program.tier(("transposes",))
+    tier = program.level(("transposes",))
     known = [sum(values[each] * weight for each, weight in tier.terms) for values in solutions(program)]
     if not known:
         return
     found = relaxed(program, tier, unlimited())
     given = [list(random.integers(-2, 5, len(program.rows)) / 3)] + ([] if found is None else [list(found.duals)])
     for duals in given:
-        proven = multiplied(program, tier, duals)
+        proven = dual_bound(program, tier, duals)
         assert proven.bound <= min(known) * UNIT
         for total in range(min(known), min(known) + 3):
             left = proven.restricted(total)
-            own = left.tier(("transposes",))
+            own = left.level(("transposes",))
             values = [own.value(sum(each[at] * weight for at, weight in own.terms)) for each in solutions(left)]
             assert sorted(values) == sorted(each * tier.scale for each in known if each <= total)
 
@@ -73,10 +73,10 @@ def test_multipliers(seed: int) -> None:
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes"])
 def test_components_equal_enumeration(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least of all tiers that count, and bounds that meet it, whether operators can be eliminated or not."""
-    tiers, compared = coarse_tiers(OBJECTIVES[objective]) or OBJECTIVES[objective], 0
+    tiers, compared = coarse_levels(OBJECTIVES[objective]) or OBJECTIVES[objective], 0
     for seed in range(40):
         statement = Statement(random_graph(seed, 9, CONTROL))
-        problem = statement.layouts() if coarse_tiers(OBJECTIVES[objective]) is None else statement.orders()
+        problem = statement.layouts() if coarse_levels(OBJECTIVES[objective]) is None else statement.orders()
         domains = [list(range(min(3, len(operator.rows)))) for operator in problem.operators]
         start = [0] * len(domains)
         for component in components(problem, domains):
@@ -108,7 +108,7 @@ def test_the_relaxation_is_tight_where_moves_cost_alike() -> None:
 
 def _bound(problem: LayoutProblem, domains: Domains, component: Component) -> int:
     program = Formulation(problem, domains, component, (("transposes",),), unlimited()).program()
-    tier = program.tier(("transposes",))
+    tier = program.level(("transposes",))
     found = relaxed(program, tier, unlimited())
     assert found is not None
-    return tier.value(multiplied(program, tier, found.duals).least)
+    return tier.value(dual_bound(program, tier, found.duals).least)

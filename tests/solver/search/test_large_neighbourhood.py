@@ -6,14 +6,14 @@ import pytest
 
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import large_neighbourhood
-from layoutsolve.solver.search.decomposition import components, open_rows, price_of_component
 from layoutsolve.solver.search.large_neighbourhood import improved_together
+from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
 from layoutsolve.solver.search.search import solve
-from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.test_optimality import conflicting_grid
 
-TIERS = coarse_tiers(OBJECTIVES["min-executed"]) or ()
+TIERS = coarse_levels(OBJECTIVES["min-executed"]) or ()
 
 
 def improved(size: int, depth: int, limit: Limit) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

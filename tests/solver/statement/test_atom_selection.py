@@ -12,7 +12,7 @@ from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.atom_selection import unseen
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.kind import Along, Among, Runs, possible
 from layoutsolve.solver.theory.layout import Order, order
@@ -22,7 +22,7 @@ from tests.solver.every_layout import TooLargeError, every_row
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 
-STAGED = [name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None]
+STAGED = [name for name, tiers in OBJECTIVES.items() if coarse_levels(tiers) is not None]
 
 WORK = 3_000_000
 """Enough for graphs of this size."""
@@ -39,7 +39,7 @@ def factors_of(statement: Statement) -> list[int]:
 
 def least(statement: Statement, without: Collection[int]) -> tuple[int, ...]:
     """The least price of the orders of some atoms, every move at the least that one of its variable may cost."""
-    tiers = coarse_tiers(statement.goal.tiers) or ()
+    tiers = coarse_levels(statement.goal.levels) or ()
     found = solve(statement.projected(without), tiers, Limit(WORK))
     assert found.optimal
     return found.values

@@ -10,7 +10,7 @@ from layoutsolve.solver import assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.block_orders import BLOCKS, blocks, every_order
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_levels
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.theory.layout import finest
 from layoutsolve.solver.theory.motion import motion_between
@@ -84,7 +84,7 @@ def test_what_has_too_many_orders_is_not_called_optimal() -> None:
 
 def test_what_is_charged_makes_a_higher_bound() -> None:
     """The least price only grows with what is charged, and stays below that of any answer."""
-    tiers = coarse_tiers(OBJECTIVES[OBJECTIVE]) or ()
+    tiers = coarse_levels(OBJECTIVES[OBJECTIVE]) or ()
     grown = 0
     for seed in range(60):
         statement = Statement(mixed_graph(seed), goal=Goal(OBJECTIVE))

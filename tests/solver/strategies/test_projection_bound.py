@@ -14,7 +14,7 @@ from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import orders, projection_bound
@@ -22,7 +22,7 @@ from layoutsolve.solver.strategies.orders import cheapest_orders
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 
-STAGED = [name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None]
+STAGED = [name for name, tiers in OBJECTIVES.items() if coarse_levels(tiers) is not None]
 
 
 def graph_of(seed: int) -> Graph:
@@ -45,7 +45,7 @@ def best_of(seed: int, objective: str) -> Solution:
 
 def cheapest(graph: Graph, objective: str) -> Solution:
     goal = Goal(objective)
-    return cheapest_orders(Statement(graph, goal=goal), coarse_tiers(goal.tiers) or (), Limit(6_000_000))
+    return cheapest_orders(Statement(graph, goal=goal), coarse_levels(goal.levels) or (), Limit(6_000_000))
 
 
 @pytest.mark.parametrize("objective", STAGED)
@@ -73,7 +73,7 @@ def test_what_is_claimed_with_few_candidates(
 
 def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are those of all atoms, whatever the bound is proven of."""
-    tiers = coarse_tiers(OBJECTIVES["min-executed"]) or ()
+    tiers = coarse_levels(OBJECTIVES["min-executed"]) or ()
     with_few(monkeypatch, 2)
     for seed in range(40):
         found = cheapest(graph_of(seed), "min-executed")

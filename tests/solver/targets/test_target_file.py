@@ -223,7 +223,8 @@ def test_another_target_leads_to_another_layout() -> None:
         usual, found = assign(graph), assign(graph, target=dear)
         assert (usual.goal.target, found.goal.target) == (shipped("ort-cpu"), dear)
         least, known = (
-            ranked(price(replace(each.problem, target=dear), each.rows), found.goal.tiers)[0] for each in (found, usual)
+            ranked(price(replace(each.problem, target=dear), each.rows), found.goal.levels)[0]
+            for each in (found, usual)
         )
         assert least <= known
         cheaper += least < known

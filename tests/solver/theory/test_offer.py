@@ -137,7 +137,7 @@ def solved(graph: Graph, target: Target, boundary: Boundary | None = None) -> As
     goal = Goal("min-transpose", target)
     statement = Statement(graph, boundary, goal)
     problem = statement.layouts()
-    rows = tuple(solve(problem, goal.tiers, unlimited()).rows)
+    rows = tuple(solve(problem, goal.levels, unlimited()).rows)
     return Assignment(graph, statement.rules, problem, rows, price(problem, rows), goal, "test")
 
 

@@ -1,4 +1,4 @@
-"""The parts of a layout problem that do not depend on each other, and what is open in them."""
+"""Presolve: which alternatives are dominated, and the connected components of what is left."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
-
-JOINED = Price(tie_break=1)
-"""What converting something that is better left joined counts, where prices tie."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
     for variable in component.variables:
         total += price_of_variable(problem, rows, variable)
         if problem.variables[variable].joined and _moved(problem, rows, variable):
-            total += JOINED
+            total += Price(tie_break=1)
     return total
 
 
@@ -47,9 +44,9 @@ Domains = list[list[int]]
 def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
     """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
 
-    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, a stop on its
-    way may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping of a source
-    layout may be the very one that is wanted, though nothing has led to it.
+    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, an
+    intermediate order may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping
+    of a source layout may be the very one that is wanted, though nothing has led to it.
     """
     if not orders or uneven(problem):
         return [list(range(len(operator.rows))) for operator in problem.operators]
@@ -61,7 +58,7 @@ def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
 
 
 def uneven(problem: LayoutProblem) -> bool:
-    """Whether some move may cost more than others of its variable, so that a stop on its way may pay."""
+    """Whether some move may cost more than others of its variable, so that an intermediate order may pay."""
     return not problem.even and any(_loses(problem, variable) for variable in problem.moving())
 
 
