@@ -31,10 +31,11 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.search import component_search, search
-from layoutsolve.solver.search.integer_program import Multipliers, limited
+from layoutsolve.solver.search.integer_program import DualBound, limited
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import assign as strategies
-from layoutsolve.solver.strategies import orders, orders_then_groupings, tied_orders
+from layoutsolve.solver.strategies import orders, orders_then_groupings
 
 Patch = tuple[Any, str, Any]
 
@@ -61,35 +62,24 @@ def _found(found: Any, *given: Any) -> Any:
 _SEARCH: Any = vars(component_search)["_Search"]
 
 
-def _without_elimination(whole: bool) -> Callable[[Any, Any], bool]:
-    """Elimination without that of ``whole`` components, or without that of what is left of one at a bound."""
-    eliminates = _SEARCH.eliminates
-    return lambda self, left: (left is self.domains) is not whole and eliminates(self, left)
-
-
 STAGES: Mapping[str, Sequence[Patch]] = {
     "dominance": [(search, "open_rows", lambda problem, *_: [[*range(len(each.rows))] for each in problem.operators])],
     "elimination": [(component_search, "eliminated", _nothing)],
-    "elimination of components": [(_SEARCH, "eliminates", _without_elimination(True))],
-    "elimination at a bound": [(_SEARCH, "eliminates", _without_elimination(False))],
     "the LP relaxation": [(_SEARCH, "_relaxed", _nothing)],
     "rounding of the LP": [(_SEARCH, "_round", _nothing)],
     "reduced-cost fixing": [
-        (Multipliers, "restricted", lambda self, total, told=True: limited(self.program, self.tier, total))
+        (DualBound, "restricted", lambda self, total, told=True: limited(self.program, self.level, total))
     ],
     "CP-SAT": [(_SEARCH, "_searched", lambda self, place, program, tier, proven, least: least)],
     "large neighbourhood search": [(component_search, "improved_together", _nothing)],
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
     "projections": [(orders.SomeAtoms, "look", _nothing)],
-    "intermediate orders": [(orders, "_with_stops", lambda candidates, found, *_: found)],
-    "tied orders": [(orders_then_groupings, "with_tied_orders", lambda statement, orders, tiers, found, _: found)],
-    "dimensions of size 1, further": [(tied_orders, "UNITS", 0)],
-    "tie-breaking by groupings": [(search, "TIE", ())],
+    "intermediate orders": [(orders, "_with_intermediate_orders", lambda candidates, found, *_: found)],
+    "tie-breaking": [(search, "TIE", ())],
+    "ties by what may be fused": [(Statement, "_join", _nothing)],
     "views as operators": [(orders_then_groupings, "_held_against_views", _found)],
     "heuristics, of what is not proven": [(orders_then_groupings, "_best", lambda known, found: found or known[0])],
     "steps of concatenations": [(strategies, "in_steps", _found)],
-    "ties by steps of concatenations": [(orders_then_groupings, "settled", lambda graph, problem, rows, tiers: rows)],
-    "ties by fusions": [(orders_then_groupings, "unbroken", lambda graph, problem, rows, tiers: rows)],
     "copies of initializers": [(orders_then_groupings, "shared_rows", lambda problem, rows: tuple(rows))],
 }
 """What is put in place of what, to leave out a stage."""
@@ -120,8 +110,9 @@ class Answer:
 
 def graphs(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
     """The graphs of all models that can be converted, with their names."""
-    sources = chain(_of_folders(options.folder), zoo(options.networks, options.every) if options.networks else ())
-    for name, source in chain(sources, _exported(options.exported), _hard() if options.hard else ()):
+    made = zoo(options.networks, options.every) if options.networks else ()
+    exported, hard = _exported(options.exported), _hard() if options.hard else ()
+    for name, source in chain(_of_folders(options.folder), made, exported, hard):
         try:
             yield name, graph_of(source)
         except ConversionError:

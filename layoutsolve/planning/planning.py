@@ -23,9 +23,10 @@ from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.plan_contents import facts_of, proven
 from layoutsolve.result import Conversion
 from layoutsolve.solver.proof.serialisation import arrangement_of, layout_of
-from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
+from layoutsolve.solver.statement.assignment import Assignment, Tier
 from layoutsolve.solver.statement.backends import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
+from layoutsolve.solver.statement.kept_operators import MOVES
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target import Target
@@ -144,7 +145,7 @@ def _rows(statement: Statement, said: Sequence[Facts]) -> list[Row]:
 
 
 def _may_be(priced: Sequence[Tier], said: Sequence[Tier]) -> bool:
-    """Whether what is said of tiers may be so, given what they come to: no bound is above a value, and what is optimal
+    """Whether what is said of levels may be so, given what they come to: no bound is above a value, and what is optimal
     is at its bound, and comes before all that is not.
     """
     if [(each.names, each.value) for each in priced] != [(each.names, each.value) for each in said]:

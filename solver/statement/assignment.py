@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from layoutsolve.base.wording import counted, html_table, level_name
 from layoutsolve.errors import StrategyError
-from layoutsolve.ir.graph import KEPT, Graph
-from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
+from layoutsolve.ir.graph import Graph
+from layoutsolve.solver.statement.kept_operators import kept_operators
+from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price_of_variable
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
+from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
-from layoutsolve.solver.theory.rule import Rule, operator_name
+from layoutsolve.solver.theory.rule import Rule
 
 if TYPE_CHECKING:
     import networkx
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Part:
     """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
-    tiers of its price (``values``) and proven lower bounds on them.
+    levels of its price (``values``) and proven lower bounds on them.
 
-    A bound holds where the tiers before it are as low as their bounds. ``method`` is what bounds come from:
+    A bound holds where the levels before it are as low as their bounds. ``method`` is what bounds come from:
     'elimination', 'cp-sat' (or the relaxation before it) or 'none'.
     """
 
@@ -40,17 +39,8 @@ class Part:
     method: str
 
 
-MOVES = frozenset(("Reshape", "Transpose"))
-"""Operators that are counted where they stay what they are."""
-
-PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
-"""Products by weights, and what those of several heads are called behind their name."""
-
-ENTANGLED, COLLECTED = "entangled Reshape", "Loop output"
-"""What a Reshape is called whose blocks have no common factors, and what a Loop collects of its turns."""
-
 TIME = ("nanoseconds",)
-"""The tier of time."""
+"""The level of time."""
 _AMONG: Mapping[tuple[str, ...], str] = {
     ("reshapes",): "for the chosen orders",
     ("copies",): "for the chosen layouts",
@@ -105,7 +95,7 @@ class Assignment:
     concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``stated`` is how its nodes are
     written, by number, where known. Assignments are compared without these two: all else is plain data. ``bounds`` are
     proven lower bounds on the first levels of the objective, each where those before it are as low as their bounds;
-    with ``completed`` the levels that orders alone do not decide (:func:`coarse_tiers`) were minimised too.
+    with ``completed`` the levels that orders alone do not decide (:func:`coarse_levels`) were minimised too.
     ``components`` counts the connected components of the problem, ``branched`` the Boolean variables that reached the
     solver. ``parts`` has the result for each component; it is empty for strategies that prove nothing. ``ended`` is the
     limit that ended the search: 'work', 'seconds' or '' for none. Where orders come before groupings, ``charged`` are
@@ -213,17 +203,17 @@ class Assignment:
         """What is known about each level of the objective.
 
         Nothing is lower than 0, whatever was searched. A bound that an answer falls below, as views are no operators
-        where it was proven, is none, nor are those of the tiers behind it.
+        where it was proven, is none, nor are those of the levels behind it.
         """
         found: list[Tier] = []
-        tiers, status = self.goal.tiers, "optimal"
+        tiers, status = self.goal.levels, "optimal"
         values = ranked(self.price, tiers)
         holding = list(takewhile(lambda pair: pair[0] <= pair[1], zip(self.bounds, values, strict=False)))
         for place, (names, value) in enumerate(zip(tiers, values, strict=True)):
             least = holding[place][0] if place < len(holding) else 0
             bound = least if status == "optimal" else 0
             if value != bound or status != "optimal":
-                after = place >= len(coarse_tiers(tiers) or ())
+                after = place >= len(coarse_levels(tiers) or ())
                 after |= place < len(holding) and least == value - (self._regrouping if names == TIME else 0)
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"
             found.append(Tier(names, value, bound, "planned" if self.planned else status))
@@ -251,55 +241,11 @@ class Assignment:
     @cached_property
     def kept(self) -> dict[str, int]:
         """How many operators of each name are kept in their own layout, the most frequent first: what is proven is
-        relative to these. Those whose tensors have one order alone make no difference.
-
-        Where Transposes are left, products of heads are among them: by a matrix whose rows or columns the graph splits.
-        A product for each head would give or take these in front of what else there is. No rule writes it of weights
-        that are quantised or that are split into many factors; where time counts as Transposes do, one product is kept
-        for what several take longer. So are Reshapes that cut what they read and what they give into blocks without
-        common factors, which stay together; and what a Loop collects, which it stacks in front.
+        relative to these (:mod:`layoutsolve.solver.statement.kept_operators`).
         """
         if self.relative is not None:
             return dict(self.relative)
-        nodes, found = self.graph.nodes, Counter[str]()
-        for node in (nodes[number] for number, rule in self.rules.items() if rule.kept):
-            if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs))):
-                found[operator_name(node).removeprefix(KEPT)] += 1
-        if self.price.transposes:
-            found.update(COLLECTED for number, rule in self.rules.items() if self._collects(number, rule))
-            found.update(ENTANGLED for number, rule in self.rules.items() if self._entangles(number, rule))
-            found.update(f"{nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each))
-        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
-
-    def _collects(self, number: int, rule: Rule) -> bool:
-        """Whether a node is what a Loop collects, which comes in front."""
-        node = self.graph.nodes[number]
-        placed = node.op == "Stack" and any(isinstance(form, Placed) for form in rule.forms)
-        return placed and self._has_orders(node.outputs[0])
-
-    def _entangles(self, number: int, rule: Rule) -> bool:
-        """Whether a node is a Reshape with blocks that have no common factors."""
-        return self.graph.nodes[number].op == "Reshape" and number not in self.opaque_views and bool(rule.solid)
-
-    def _splits(self, operator: Operator) -> bool:
-        """Whether an operator is a product by a matrix of weights whose rows or columns the graph splits, and products
-        of heads are not among its ways.
-        """
-        if operator.node < 0 or self.graph.nodes[operator.node].op not in PRODUCTS:
-            return False
-        ways = self.rules[operator.node].ways if operator.node in self.rules else ()
-        if any(way.factors for way in ways):
-            return False
-        weights = [self.problem.variables[each] for each in operator.ports[: operator.inputs]]
-        layouts = [layout for each in weights if each.constant for layout in each.readings.values() if len(layout) == 2]
-        return any(len(group) > 1 for layout in layouts for group in layout)
-
-    def _has_orders(self, name: str) -> bool:
-        """Whether a tensor that is computed has more than one order of dimensions, as far as is known."""
-        value = self.graph.values[name] if name else None
-        if value is None or value.data is not None:
-            return False
-        return value.foreign is not None or sum(dim != 1 for dim in value.shape) > 1
+        return kept_operators(self.graph, self.problem, self.rules, self.opaque_views, self.price.transposes)
 
     def row(self, operator: int) -> Row:
         """The chosen alternative of an operator."""
