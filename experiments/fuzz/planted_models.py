@@ -35,7 +35,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 import layoutsolve
-from layoutsolve.solver.statement.kept_operators import HEADS
+from layoutsolve.solver.statement.proof_scope import HEADS
 
 OPSET = 18
 OPEN = 11

@@ -26,8 +26,8 @@ from layoutsolve.solver.proof.serialisation import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import Assignment, Tier
 from layoutsolve.solver.statement.backends import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.kept_operators import MOVES
 from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.proof_scope import MOVES
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import KNOWN, shipped

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from layoutsolve.base.wording import counted, html_table, level_name
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
-from layoutsolve.solver.statement.kept_operators import kept_operators
 from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.statement.proof_scope import kept_operators
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
@@ -241,7 +241,7 @@ class Assignment:
     @cached_property
     def kept(self) -> dict[str, int]:
         """How many operators of each name are kept in their own layout, the most frequent first: what is proven is
-        relative to these (:mod:`layoutsolve.solver.statement.kept_operators`).
+        relative to these (:mod:`layoutsolve.solver.statement.proof_scope`).
         """
         if self.relative is not None:
             return dict(self.relative)

@@ -22,9 +22,9 @@ from layoutsolve.ir.graph import NOTHING, Graph, Node, Value
 from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
-from layoutsolve.solver.statement.kept_operators import MOVES
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
+from layoutsolve.solver.statement.proof_scope import MOVES
 from layoutsolve.solver.targets.form_table import Backend
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.theory.atoms import Atoms

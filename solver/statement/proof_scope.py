@@ -1,4 +1,4 @@
-"""Operators that answers keep in their own layout: what its proof is relative to.
+"""The scope of a proof: operators that an answer keeps in their own layout, which it is relative to.
 
 Those whose tensors have one order alone make no difference. Where Transposes are left, products of heads are among
 them: by a matrix whose rows or columns the graph splits. A product for each head would give or take these in front of
