@@ -24,7 +24,7 @@ from layoutsolve.certification.certificate import CertifiedRow, _seal
 from layoutsolve.cli.command_line import main
 from layoutsolve.conversion.translation import content_of, emitted
 from layoutsolve.frontend.tflite.lowering.options import QUANT
-from layoutsolve.solver.proof.dual_bound import Offers
+from layoutsolve.solver.proof.dual_bound import DualValues
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.objective import OBJECTIVES, ranked
@@ -375,17 +375,19 @@ def test_worse_rows(name: str) -> None:
 
 def changed_proofs(proof: Step) -> Iterator[Step]:
     """The same with an offer more, one less, one of nobody, one that is negative, and in other units."""
-    for place, said in proof.offers.layouts.items():
+    for place, said in proof.dual_values.layouts.items():
         for layout, amount in said.items():
             for other in (amount + 1, amount - 1, 2 * amount, -amount):
-                layouts = {**proof.offers.layouts, place: {**said, layout: other}}
-                yield replace(proof, offers=replace(proof.offers, layouts=layouts))
-        yield replace(proof, offers=replace(proof.offers, layouts={**proof.offers.layouts, (10**6, 0): said}))
+                layouts = {**proof.dual_values.layouts, place: {**said, layout: other}}
+                yield replace(proof, dual_values=replace(proof.dual_values, layouts=layouts))
+        yield replace(
+            proof, dual_values=replace(proof.dual_values, layouts={**proof.dual_values.layouts, (10**6, 0): said})
+        )
     yield replace(proof, own=proof.own + 1)
     yield replace(proof, own=0)
     yield replace(proof, own=-proof.own)
     yield replace(proof, earlier=(*proof.earlier, 1))
-    yield replace(proof, offers=Offers())
+    yield replace(proof, dual_values=DualValues())
 
 
 @pytest.mark.parametrize("name", ["image", "small", "large", "heads"])
