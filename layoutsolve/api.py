@@ -27,7 +27,7 @@ from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
 from layoutsolve.emit import nodes_of, stored
 from layoutsolve.emit.subgraphs import following_of
-from layoutsolve.errors import OutputError
+from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.frontend import parse
 from layoutsolve.io.files import scratch
 from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
@@ -76,7 +76,7 @@ def convert(
 
     :param source: path, bytes (any buffer), or a model in memory: an ``onnx.ModelProto`` or an ``onnx_ir.Model``.
     :param objective: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
-    :param strategy: 'cpsat', or one of 'push', 'propagate' and 'transpose' to compare with.
+    :param strategy: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
     :param to: the format that is written: 'onnx', or 'tflite' for LiteRT (``docs/tflite_out.md``).
     :param layouts: by tensor name a pair of strings, the dimension order in the source model and the wanted one:
         ``{"image": ("NHWC", "NCHW")}``.
@@ -246,16 +246,20 @@ def tried(
     stage: Stages,
     seconds: float | None = None,
     known: Sequence[Assignment] = (),
-) -> dict[str, Comparison]:
-    """What every strategy makes of a graph; what is ``known`` is not searched again."""
-    done: dict[str, Comparison] = {}
+) -> dict[str, Comparison | StrategyError]:
+    """What every strategy makes of a graph, or why it makes nothing; what is ``known`` is not searched again."""
+    done: dict[str, Comparison | StrategyError] = {}
     for strategy in STRATEGIES:
         start = time.perf_counter()
         found = next((each for each in known if each.strategy == strategy), None)
-        with stage("solve"):
-            found = found or assign(
-                graph, boundary, strategy=strategy, objective=goal.objective, target=goal.target, seconds=seconds
-            )
+        try:
+            with stage("solve"):
+                found = found or assign(
+                    graph, boundary, strategy=strategy, objective=goal.objective, target=goal.target, seconds=seconds
+                )
+        except StrategyError as error:
+            done[strategy] = error
+            continue
         spent = round(time.perf_counter() - start, 6)
         done[strategy] = Comparison(strategy, found.status, found.price, found.bound, found.tiers, spent)
     return done

@@ -13,27 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import layoutsolve
-from experiments.corpus import CorpusModel, arguments, graph_of, models, write_json
-from layoutsolve.solver import Goal
-from layoutsolve.solver.statement.objective import coarse_levels
-from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.statement import Statement
-from tests.solver.minimum_cut import UncutError, cut_orders
+from experiments.corpus import CorpusModel, arguments, models, write_json
 
-STRATEGIES = ("cpsat", "push", "propagate", "transpose")
+STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the strategies make of one model.
+    """What the strategies make of one model; one that cannot solve it has no row.
 
-    ``cut`` is how many Transposes a minimum cut leaves, None where no cut solves the model; ``peer`` is the fewest that
-    another converter leaves.
+    ``peer`` is the fewest Transposes that another converter leaves.
     """
 
     model: str
     rows: Mapping[str, layoutsolve.Comparison]
-    cut: int | None
     peer: int | None
     prototype: int | None
 
@@ -41,19 +34,9 @@ class Result:
     def best(self) -> layoutsolve.Comparison:
         return self.rows["cpsat"]
 
-    def transposes(self, strategy: str) -> int:
-        """How many Transposes a strategy leaves."""
-        return self.rows[strategy].price.transposes
-
-
-def cut_transposes(source: bytes, objective: str) -> int | None:
-    """How many Transposes a minimum cut leaves of a model, None where no cut solves it."""
-    goal = Goal(objective)
-    problem = Statement(graph_of(source), goal=goal).orders(charged=())
-    try:
-        return price(problem, cut_orders(problem, coarse_levels(goal.levels) or goal.levels)).transposes
-    except UncutError:
-        return None
+    def transposes(self, strategy: str) -> int | None:
+        """How many Transposes a strategy leaves, None where it cannot solve the model."""
+        return self.rows[strategy].price.transposes if strategy in self.rows else None
 
 
 def peer_minimum(record: Mapping[str, Any]) -> int | None:
@@ -74,8 +57,7 @@ def measure(model: CorpusModel, peers: Mapping[str, Any], minima: Mapping[str, A
     """Run every strategy on one model. Raises ConversionError where it cannot be converted."""
     rows = {row.strategy: row for row in layoutsolve.compare(model.source, objective=objective)}
     file = f"{model.name}.tflite"
-    cut = cut_transposes(model.source, objective)
-    return Result(model.name, rows, cut, peer_minimum(peers.get(file, {})), minima.get(file, {}).get("optimum"))
+    return Result(model.name, rows, peer_minimum(peers.get(file, {})), minima.get(file, {}).get("optimum"))
 
 
 def table(results: Sequence[Result]) -> str:
@@ -85,7 +67,7 @@ def table(results: Sequence[Result]) -> str:
         f"|---|{'---|' * len(STRATEGIES)}---|---|---|---|---|---|",
     ]
     for result in results:
-        counts = " | ".join(str(result.transposes(name)) for name in STRATEGIES)
+        counts = " | ".join(_shown(result.transposes(name)) for name in STRATEGIES)
         best = result.best
         lines.append(
             f"| {result.model} | {counts} | {best.bound} | {best.status} | "
@@ -102,16 +84,16 @@ def totals(results: Sequence[Result]) -> list[str]:
     """Sums over all models, and over those that others are known for."""
     lines = [f"{len(results)} models, {sum(result.best.status == 'optimal' for result in results)} proven optimal"]
     for name in STRATEGIES:
-        prices = [result.rows[name].price for result in results]
+        prices = [result.rows[name].price for result in results if name in result.rows]
         moved = sum(price.bytes for price in prices) / 1e6
         reshapes = sum(price.reshapes for price in prices)
         lines.append(
             f"{name}: {sum(price.transposes for price in prices)} Transposes, {reshapes} Reshapes, {moved:.1f} MB "
             f"on {len(prices)} models"
         )
-    cuttable = [result for result in results if result.cut is not None]
-    agreeing = sum(result.cut == result.transposes("cpsat") for result in cuttable)
-    lines.append(f"a minimum cut solves {len(cuttable)} models, {agreeing} of them as cpsat does")
+    cuttable = [result for result in results if "mincut" in result.rows]
+    agreeing = sum(result.transposes("mincut") == result.transposes("cpsat") for result in cuttable)
+    lines.append(f"mincut applies to {len(cuttable)} models and agrees with cpsat on {agreeing}")
     for title, attribute in (("others' best", "peer"), ("prototype", "prototype")):
         known = [result for result in results if getattr(result, attribute) is not None]
         ours = sum(result.best.price.transposes for result in known)

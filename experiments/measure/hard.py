@@ -25,6 +25,7 @@ from unittest.mock import patch
 from experiments.corpus import graph_of, models, write_json
 from experiments.make.hard_networks import FAMILIES
 from experiments.measure.scale import exponent
+from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, Assignment, Goal, assign
 from layoutsolve.solver.search import search
@@ -92,7 +93,10 @@ def measure(name: str, make: Callable[[], bytes | Graph], objective: str, compar
     tiers, others, above = OBJECTIVES[objective], {}, []
     for strategy in STRATEGIES if compare else ():
         if strategy != "cpsat":
-            other = assign(graph, objective=objective, strategy=strategy)
+            try:
+                other = assign(graph, objective=objective, strategy=strategy)
+            except StrategyError:
+                continue
             others[strategy] = other.price.transposes
             if ranked(other.price, tiers) < ranked(found.price, tiers):
                 above.append(strategy)

@@ -17,6 +17,8 @@ from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.statement.objective import coarse_levels, ranked
 
+PROVING = ("cpsat", "mincut")
+
 
 @gc_pause.paused()
 def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str] | None = None) -> Certificate:
@@ -43,8 +45,10 @@ def _check_proving(conversion: Conversion) -> None:
             " it is written"
         )
     strategy = conversion.assignment.strategy
-    if strategy != "cpsat":
-        raise CertificateError(f"strategy '{strategy}' proves nothing that could be certified: use cpsat")
+    if strategy not in PROVING:
+        raise CertificateError(
+            f"strategy '{strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
+        )
 
 
 def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:

@@ -108,7 +108,7 @@ def add_goal(group: Group) -> None:
     group.add_argument(
         "--strategy",
         default="cpsat",
-        help="cpsat (default), push, propagate or transpose",
+        help="cpsat (default), mincut, push, propagate or transpose",
         metavar="STRATEGY",
     )
     group.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Objective = Literal["min-executed", "min-transpose", "min-bytes", "min-nodes", "min-latency"]
-Strategy = Literal["cpsat", "push", "propagate", "transpose"]
+Strategy = Literal["cpsat", "mincut", "push", "propagate", "transpose"]
 Quant = Literal["qdq", "qoperator", "float", "exact"]
 Dynamic = Literal["float", "integer"]
 Weights = Literal["source", "symmetric"]

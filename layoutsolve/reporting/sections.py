@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal, sizes
+from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
 if TYPE_CHECKING:
@@ -116,12 +117,16 @@ def tiers(conversion: Conversion) -> Markup:
     )
 
 
-def strategies(found: Mapping[str, Comparison], own: str) -> Markup:
+def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Markup:
     """What each strategy leaves."""
-    most = max((each.price.transposes + each.price.hidden for each in found.values()), default=0)
+    prices = [each.price for each in found.values() if not isinstance(each, StrategyError)]
+    most = max((price.transposes + price.hidden for price in prices), default=0)
     bars: list[Markup] = []
     for name, each in found.items():
         bars.append(element("span", name, class_="label own" if name == own else "label"))
+        if isinstance(each, StrategyError):
+            bars.append(element("span", each, class_="refused", title=each))
+            continue
         price = each.price
         value = f"{price.transposes} + {price.hidden} · {sizes(price.bytes)}"
         bars += [_track(most, t=price.transposes, h=price.hidden), element("span", value, class_="value")]

@@ -9,7 +9,7 @@ from math import prod
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.presolve import Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Levels, grouping, ranked
@@ -68,7 +68,7 @@ def solve(
     domains = open_rows(problem, not grouping(levels))
     rows = _begun(problem, domains, start)
     parts = _search(rows, problem, domains, levels, limit)
-    return _concluded(problem, rows, levels, parts)
+    return concluded(problem, rows, levels, parts)
 
 
 def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
@@ -85,7 +85,7 @@ def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> 
     return rows
 
 
-def _concluded(problem: LayoutProblem, rows: Sequence[int], levels: Levels, parts: Sequence[Part]) -> Solution:
+def concluded(problem: LayoutProblem, rows: Sequence[int], levels: Levels, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
     values = _values(problem, rows, levels)
     gaps = [sum(part.values[level] - part.bounds[level] for part in parts) for level in range(len(levels))]
@@ -111,7 +111,23 @@ def _search(rows: list[int], problem: LayoutProblem, domains: Domains, levels: L
         outcome = solve_component(problem, domains, component, rows, (*levels, TIE), limit)
         for number, row in outcome.rows.items():
             rows[number] = row
-        values = ranked(price_of_component(problem, rows, component), levels)
-        booleans = sum(len(domains[number]) for number in component.operators)
-        parts[place] = Part(component.operators, booleans, values, outcome.bounds[: len(levels)], outcome.method)
+        bounds = outcome.bounds[: len(levels)]
+        parts[place] = part_of(problem, domains, rows, component, levels, outcome.method, bounds)
     return [parts[place] for place in range(len(found))]
+
+
+def part_of(
+    problem: LayoutProblem,
+    domains: Domains,
+    rows: Sequence[int],
+    component: Component,
+    levels: Levels,
+    method: str,
+    bounds: tuple[int, ...] | None = None,
+) -> Part:
+    """What a component comes to with the chosen alternatives; ``bounds`` are proven for its levels, by default its
+    values.
+    """
+    values = ranked(price_of_component(problem, rows, component), levels)
+    booleans = sum(len(domains[number]) for number in component.operators)
+    return Part(component.operators, booleans, values, values if bounds is None else bounds, method)

@@ -29,7 +29,7 @@ class Part:
     levels of its price (``values``) and proven lower bounds on them.
 
     A bound holds where the levels before it are as low as their bounds. ``method`` is what bounds come from:
-    'elimination', 'cp-sat' (or the relaxation before it) or 'none'.
+    'elimination', 'cp-sat' (or the relaxation before it), 'min cut' or 'none'.
     """
 
     operators: tuple[int, ...]

@@ -20,8 +20,17 @@ from layoutsolve.solver.strategies.push_down import push
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import default_target
 
+
+def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """Imported when it is asked for, as most conversions do not ask."""
+    from layoutsolve.solver.strategies.mincut import mincut
+
+    return mincut(graph, boundary, goal, limit)
+
+
 STRATEGIES: Mapping[str, Callable[[Graph, Boundary, Goal, Limit], Assignment]] = {
     "cpsat": solve_graph,
+    "mincut": _mincut,
     "push": push,
     "propagate": propagate,
     "transpose": transpose,
@@ -43,8 +52,8 @@ def assign(
     ``target`` is the runtime that the model is for, by default ONNX Runtime on the CPU without operators of its own.
     The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
     ``limit`` that several solves share; the best that is known by then, heuristics included, is returned with status
-    'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`LayoutError` for
-    explicit layouts that do not fit.
+    'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
+    where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
     """
     if objective not in OBJECTIVES:
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")

@@ -121,8 +121,11 @@ def _staged(statement: Statement, coarse: Levels, limit: Limit) -> Assignment | 
     before there are any.
     """
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
-    if limit.expired:
-        return None
+    return None if limit.expired else grouped(statement, orders, limit)
+
+
+def grouped(statement: Statement, orders: Solution, limit: Limit) -> Assignment | None:
+    """Cheapest groupings of orders, with the proof of these; None where the limit ends before there are any."""
     problem = statement.layouts([[row] for row in orders.chosen], limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None

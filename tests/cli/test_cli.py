@@ -177,7 +177,7 @@ def test_quant_patterns(demo: Path) -> None:
     assert moved <= set(dequantized)
 
 
-@pytest.mark.parametrize("strategy", ["cpsat", "push", "propagate", "transpose"])
+@pytest.mark.parametrize("strategy", ["cpsat", "mincut", "push", "propagate", "transpose"])
 def test_every_strategy_agrees(demo: Path, strategy: str) -> None:
     conversion = layoutsolve.convert(demo, strategy=strategy)
     assert layoutsolve.verify(demo, conversion).passed
@@ -185,7 +185,7 @@ def test_every_strategy_agrees(demo: Path, strategy: str) -> None:
 
 def test_compare(demo: Path) -> None:
     rows = {row.strategy: row.price.transposes for row in layoutsolve.compare(demo)}
-    assert rows["cpsat"] == 0
+    assert rows["cpsat"] == rows["mincut"] == 0
     assert rows["cpsat"] < rows["push"] <= rows["propagate"] < rows["transpose"]
 
 

@@ -50,7 +50,7 @@ def test_conversions(name: str, tmp_path: Path) -> None:
     check(source, conversion, sent(conversion), tmp_path)
 
 
-@pytest.mark.parametrize("strategy", ["push", "propagate", "transpose"])
+@pytest.mark.parametrize("strategy", ["mincut", "push", "propagate", "transpose"])
 def test_strategies(strategy: str, tmp_path: Path) -> None:
     source = MODELS["classifier"]()
     conversion = layoutsolve.convert(source, strategy=strategy)

@@ -29,7 +29,7 @@ from tests.frontend.tflite.test_signal_library import model, packed, short
 from tests.graphs import feeds, run
 from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, random_graph
-from tests.solver.test_minimum_cut import TIERS, random_problem
+from tests.solver.strategies.test_mincut import TIERS, random_problem
 from tests.solver.test_optimality import conflicting_grid
 
 BUDGETS = (0, 1, 100, 1_000, 10_000, 100_000)

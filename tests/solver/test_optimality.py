@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from layoutsolve.emit import apply, serialise
+from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.search.search import solve
@@ -152,7 +153,11 @@ def test_file_price_and_heuristics(graph) -> None:
     truth = run(graph, data)
     ranks = {}
     for strategy in STRATEGIES:
-        found = assign(graph, strategy=strategy, objective="min-transpose")
+        try:
+            found = assign(graph, strategy=strategy, objective="min-transpose")
+        except StrategyError:
+            assert strategy == "mincut"
+            continue
         applied = apply(found)
         audited(serialise(applied), found, graph)
         for expected, result in zip(truth, run(applied, data), strict=True):

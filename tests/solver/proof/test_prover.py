@@ -26,7 +26,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
-from tests.solver.test_minimum_cut import random_problem
+from tests.solver.strategies.test_mincut import random_problem
 
 COMBINATIONS = 2000
 

@@ -1,4 +1,4 @@
-"""The layout problem as a minimum cut, where every variable has two orders to choose from.
+"""Strategy ``mincut``: the layout problem as a minimum cut, where every variable has two orders to choose from.
 
 Each port of an operator is then on one side of the cut, lower or upper. A variable that is written on one side and
 read on the other costs once, however many readers want it so: an edge to an auxiliary node that all of them hang on.
@@ -6,23 +6,31 @@ The rows of an operator can be cut where they are closed under taking the lower,
 distributive lattice): just such sets are what edges of infinite capacity between pairs of ports leave. Which of a
 variable's two orders is the lower one is chosen so that this holds.
 
-The cut shares nothing with CP-SAT or elimination but the statement of the problem, so that it serves to check them.
+The cut shares nothing with CP-SAT or elimination but the statement of the problem, so it also serves to check them.
+The only file that imports networkx.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations, permutations
 from math import prod
 from typing import Any
 
-import networkx
-
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, varying
-from layoutsolve.solver.statement.objective import Levels, ranked
+from layoutsolve.errors import StrategyError
+from layoutsolve.ir.graph import Graph
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, uneven, varying
+from layoutsolve.solver.search.search import Solution, concluded, part_of
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import Goal, Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.exact_conversion_costs import STATED
+from layoutsolve.solver.strategies.orders_then_groupings import grouped
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
@@ -30,20 +38,55 @@ Sides = tuple[int, ...]
 """The side of the cut, 0 for the lower and 1 for the upper, of each port at which an operator has a choice."""
 
 LOWER, UPPER = (-1, 0), (-1, 1)
+_OVER = "the limit is over before the orders are cut and grouped: raise it, or use strategy 'cpsat'"
+
+LISTED = 8
+"""How many operators of a component an error names."""
 
 
-class UncutError(ValueError):
-    """A component is not a minimum cut."""
+def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """The cheapest assignment of a graph: orders by minimum cuts, groupings as :func:`solve_graph` chooses them.
+
+    Raises :class:`StrategyError` where a component has a variable of more than two orders or rows that cannot be cut,
+    also for an objective in which orders do not come first.
+    """
+    coarse = coarse_levels(goal.levels)
+    if coarse is None or goal.timed:
+        raise StrategyError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
+    statement = Statement(graph, boundary, goal)
+    limit.keep_back()
+    orders = _cut_orders(statement, coarse, limit)
+    found = grouped(statement, orders, limit)
+    if found is None:
+        raise StrategyError(_OVER)
+    return replace(found, strategy="mincut")
 
 
-def cut_orders(problem: LayoutProblem, tiers: Levels) -> list[int]:
-    """The cheapest alternatives of a problem over orders. Raises :class:`UncutError`."""
+def _cut_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
+    """The cheapest orders among the candidates; where stops may pay, with the bound that they have no part in."""
+    problem = statement.orders(limit.part(STATED))
+    found = cut_orders(problem, levels, limit)
+    if not uneven(problem) or not any(found.values):
+        return found
+    least = cut_orders(replace(problem, charged=frozenset()), levels, limit)
+    best = min(found, least.at_full_price(levels), key=lambda solution: solution.values)
+    return replace(best, bounds=least.bounds, parts=least.parts, charged=frozenset())
+
+
+def cut_orders(problem: LayoutProblem, levels: Levels, limit: Limit | None = None) -> Solution:
+    """The cheapest alternatives of a problem over orders. Raises :class:`StrategyError`."""
+    limit = limit or unlimited()
     domains = open_rows(problem)
     rows = [domain[0] for domain in domains]
-    for component in components(problem, domains):
-        for number, row in cut(problem, domains, component, tiers).rows.items():
+    found = components(problem, domains)
+    for component in found:
+        limit.spend(sum(len(domains[number]) for number in component.operators))
+        if limit.expired:
+            raise StrategyError(_OVER)
+        for number, row in cut(problem, domains, component, levels).rows.items():
             rows[number] = row
-    return rows
+    parts = [part_of(problem, domains, rows, component, levels, "min cut") for component in found]
+    return concluded(problem, rows, levels, parts)
 
 
 @dataclass(frozen=True)
@@ -54,9 +97,13 @@ class Cut:
     value: int
 
 
-def cut(problem: LayoutProblem, domains: Domains, component: Component, tiers: Levels) -> Cut:
-    """Solve one component. Raises :class:`UncutError` where it is not a minimum cut."""
-    network = _Network(problem, domains, component, tiers, networkx.DiGraph())
+def cut(problem: LayoutProblem, domains: Domains, component: Component, levels: Levels) -> Cut:
+    """Solve one component. Raises :class:`StrategyError` where it is not a minimum cut, or networkx is missing."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise StrategyError("minimum cuts need networkx: pip install 'layoutsolve[mincut]'") from error
+    network = _Network(problem, domains, component, levels, networkx.DiGraph())
     weight, (lower, _) = networkx.minimum_cut(network.graph, LOWER, UPPER)
     rows = {number: choice.row(number, lower, network.graph) for number, choice in network.choices.items()}
     return Cut(rows, (weight + network.constant) // prod(limit + 1 for limit in network.limits[1:]))
@@ -90,9 +137,9 @@ class _Network:
     """The flow network of a component; an edge is cut where it leads from the lower to the upper side."""
 
     def __init__(
-        self, problem: LayoutProblem, domains: Domains, component: Component, tiers: Levels, graph: Any
+        self, problem: LayoutProblem, domains: Domains, component: Component, levels: Levels, graph: Any
     ) -> None:
-        self.problem, self.domains, self.component, self.tiers, self.graph = problem, domains, component, tiers, graph
+        self.problem, self.domains, self.component, self.levels, self.graph = problem, domains, component, levels, graph
         self.graph.add_nodes_from((LOWER, UPPER))
         self.constant = 0
         self.orders = {variable: self._two_orders(variable) for variable in component.variables}
@@ -109,6 +156,14 @@ class _Network:
         for variable in component.variables:
             self._variable(variable)
 
+    def refuse(self, reason: str) -> StrategyError:
+        """The error that names this component."""
+        titles = [self.problem.operators[number].title for number in self.component.operators]
+        more = f" and {len(titles) - LISTED} more" if len(titles) > LISTED else ""
+        return StrategyError(
+            f"no minimum cut for the component of {', '.join(titles[:LISTED])}{more}: {reason}; use strategy 'cpsat'"
+        )
+
     def _two_orders(self, variable: int) -> list[Layout]:
         found = {
             self.problem.operators[number].rows[row].layouts[port]
@@ -116,7 +171,8 @@ class _Network:
             for row in self.domains[number]
         }
         if len(found) > 2:
-            raise UncutError(f"{len(found)} orders to choose from, a cut has two")
+            title = self.problem.variables[variable].title
+            raise self.refuse(f"tensor '{title}' has {len(found)} orders to choose from, a cut has two")
         return sorted(found)
 
     def _side(self, number: int, row: int, port: int) -> int:
@@ -128,7 +184,7 @@ class _Network:
         ports = tuple(varying(self.problem, self.domains, number))
         table: dict[Sides, int] = {}
         rows = self.problem.operators[number].rows
-        for row in sorted(self.domains[number], key=lambda row: (ranked(rows[row].price, self.tiers), row)):
+        for row in sorted(self.domains[number], key=lambda row: (ranked(rows[row].price, self.levels), row)):
             table.setdefault(tuple(self._side(number, row, port) for port in ports), row)
         return _Choice(ports, table)
 
@@ -155,11 +211,11 @@ class _Network:
                         flipped[other] = wanted
                         queue.append(other)
                     elif flipped[other] != wanted:
-                        raise UncutError("its operators cross the two orders of a tensor")
+                        raise self.refuse("its operators cross the two orders of a tensor")
         return flipped
 
     def _limits(self) -> tuple[int, ...]:
-        """For each tier a sum that no solution exceeds, so that tiers can be digits of one weight."""
+        """For each tier a sum that no solution exceeds, so that levels can be digits of one weight."""
         moves = [
             self.problem.move_price(variable, *ends)
             for variable in self.component.variables
@@ -167,11 +223,11 @@ class _Network:
         ]
         rows = self.problem.operators
         prices = [rows[number].rows[row].price for number in self.choices for row in self.domains[number]]
-        return ranked(reduce(Price.__add__, [*moves, *prices], Price()), self.tiers)
+        return ranked(reduce(Price.__add__, [*moves, *prices], Price()), self.levels)
 
     def _weight(self, cost: Price) -> int:
         weight = 0
-        for value, limit in zip(ranked(cost, self.tiers), self.limits, strict=True):
+        for value, limit in zip(ranked(cost, self.levels), self.limits, strict=True):
             weight = weight * (limit + 1) + value
         return weight
 
@@ -180,7 +236,7 @@ class _Network:
         for left, right in combinations(choice.table, 2):
             pairs = list(zip(left, right, strict=True))
             if tuple(map(min, pairs)) not in choice.table or tuple(map(max, pairs)) not in choice.table:
-                raise UncutError(f"the rows of {self.problem.operators[number].title} are not a lattice")
+                raise self.refuse(f"the rows of {self.problem.operators[number].title} are not a lattice")
         for (i, first), (j, second) in combinations(enumerate(choice.ports), 2):
             nodes = choice.node(number, first), choice.node(number, second)
             present = {(sides[i], sides[j]) for sides in choice.table}
@@ -207,7 +263,7 @@ class _Network:
                 self._add(node, UPPER, sided[0].pop())
                 self._add(LOWER, node, sided[1].pop())
                 return
-        raise UncutError(f"the prices of {self.problem.operators[number].title} depend on several ports together")
+        raise self.refuse(f"the prices of {self.problem.operators[number].title} depend on several ports together")
 
     def _add(self, source: tuple[int, int], target: tuple[int, int], weight: int) -> None:
         if weight:
