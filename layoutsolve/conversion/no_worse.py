@@ -94,7 +94,7 @@ def _as_counted(counted: Moves, price: Price) -> Price:
     if counted.counts >= (price.transposes, price.reshapes):
         return price
     bytes_moved = price.bytes if counted.transposes else 0
-    return replace(price, transposes=counted.transposes, reshapes=counted.reshapes, bytes=bytes_moved, tie_break=0)
+    return replace(price, transposes=counted.transposes, reshapes=counted.reshapes, bytes=bytes_moved, regrouped=0)
 
 
 def _folds(found: Conversion, source: onnx.ModelProto) -> bool:

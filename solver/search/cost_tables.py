@@ -171,7 +171,7 @@ class Stated:
         paid = {name: between[given[:, None], asked] for name, between in transposed.items()}
         once = self.problem.target.reshape_price(1, each.turns, self.problem.timed)
         reshapes, hindered = self._beside(variable, sources, targets)
-        paid["tie_break"] = _changed(sources, targets) * each.joined
+        paid["regrouped"] = _changed(sources, targets) * each.joined
         paid |= {"reshapes": reshapes, "hidden": paid["hidden"] + hindered}
         paid["nanoseconds"] = paid["nanoseconds"] + reshapes * once.nanoseconds
         return Moves(self._by_level(paid), np.array(ranked(once, self.levels), np.int64), given, asked)
@@ -186,7 +186,7 @@ class Stated:
             "bytes": moves * self.problem.variables[variable].bytes,
             "hidden": moves * lost.reshape(moves.shape),
             "nanoseconds": moves * self.problem.times(variable, sources, targets),
-            "tie_break": moves * self.problem.variables[variable].joined,
+            "regrouped": moves * self.problem.variables[variable].joined,
         }
 
     def _by_level(self, paid: Mapping[str, Array]) -> Array:

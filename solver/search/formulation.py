@@ -168,7 +168,7 @@ class Formulation:
 
     def _part(self, literal: int, variable: int, counts: bool = True) -> None:
         """Charge what parts something that is better left joined, where prices tie."""
-        self._charge(literal, [("tie_break", int(counts and self.problem.variables[variable].joined))])
+        self._charge(literal, [("regrouped", int(counts and self.problem.variables[variable].joined))])
 
     def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
         """A literal is 1 only where one of some layouts is written."""

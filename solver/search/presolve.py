@@ -27,7 +27,7 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
     for variable in component.variables:
         total += price_of_variable(problem, rows, variable)
         if problem.variables[variable].joined and _moved(problem, rows, variable):
-            total += Price(tie_break=1)
+            total += Price(regrouped=1)
     return total
 
 

@@ -24,7 +24,7 @@ OBJECTIVES: Mapping[str, Levels] = {
 
 DEFAULT_OBJECTIVE = "min-executed"
 
-TIE = ("tie_break",)
+TIE = ("regrouped",)
 """The level that decides among answers of equal price: nothing is claimed of it."""
 
 

@@ -171,7 +171,7 @@ class Alternatives:
             not port.constant and not all(map(within, layout))
             for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
-        return price + Price(tie_break=MERGED * merged) if merged else price
+        return price + Price(regrouped=MERGED * merged) if merged else price
 
     def candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""

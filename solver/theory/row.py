@@ -20,7 +20,7 @@ class Price:
     ``transposes`` and ``reshapes`` are operators in the file. ``hidden`` is the layout penalty: extra time of kernels,
     which transpose inside or take a generic path, in Transposes. ``bytes`` are those that Transposes move, dynamic
     sizes as 1. ``nanoseconds`` are those of conversions and slow alternatives by a target's table; 0 where the
-    objective has no time. ``copies`` are bytes of duplicated initializers, without the first. ``tie_break`` decides
+    objective has no time. ``copies`` are bytes of duplicated initializers, without the first. ``regrouped`` decides
     where all else is equal: it counts conversions of what is better left joined, and, where only orders are decided,
     the ports at which an alternative merges dimensions, an estimate of the Reshapes to come.
     """
@@ -31,7 +31,7 @@ class Price:
     bytes: int = 0
     nanoseconds: int = 0
     copies: int = 0
-    tie_break: int = 0
+    regrouped: int = 0
 
     def __add__(self, other: Price) -> Price:
         return Price(
@@ -41,7 +41,7 @@ class Price:
             self.bytes + other.bytes,
             self.nanoseconds + other.nanoseconds,
             self.copies + other.copies,
-            self.tie_break + other.tie_break,
+            self.regrouped + other.regrouped,
         )
 
     def times(self, count: int) -> Price:

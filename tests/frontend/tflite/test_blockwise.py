@@ -67,7 +67,7 @@ def test_blocks_of_an_image() -> None:
 
 def test_opset() -> None:
     assert [each.version for each in convert(dense()).model.opset_import] == [21]
-    with pytest.raises(OptionError, match="from 21"):
+    with pytest.raises(OptionError, match="needs opset 21"):
         serialise(read(dense()), opset=20)
 
 
