@@ -133,10 +133,14 @@ class _Step:
 
 
 class _Scope:
-    """A graph, and what is known of its tensors and of those around it."""
+    """A graph, what is known of its tensors and of those around it, and the sets that it is written in and brought to:
+    attributes have the defaults of the first.
+    """
 
-    def __init__(self, graph: GraphProto, version: int, origins: dict[str, Origin], outer: _Scope | None) -> None:
-        self.graph, self.version, self.origins = graph, version, origins
+    def __init__(
+        self, graph: GraphProto, written: int, version: int, origins: dict[str, Origin], outer: _Scope | None = None
+    ) -> None:
+        self.graph, self.written, self.version, self.origins = graph, written, version, origins
         self.names: Names = Names(names_in(graph)) if outer is None else outer.names
         self.types: dict[str, int] = {} if outer is None else dict(outer.types)
         self.shapes: dict[str, Sequence[int | None]] = {} if outer is None else dict(outer.shapes)
@@ -174,7 +178,7 @@ class _Scope:
         made: Made = []
         for node in self.graph.node:
             for inner in graphs_of(node):
-                _Scope(inner, self.version, self.origins, self).bring()
+                _Scope(inner, self.written, self.version, self.origins, self).bring()
             if node.domain not in DOMAINS:
                 made.append(node)
                 continue
@@ -194,25 +198,12 @@ def bring(model: ModelProto, written: int, version: int, origins: dict[str, Orig
     """
     if model.functions:
         raise OptionError(f"opset {version} cannot carry this model: functions need opset {written}; {_LEAVE}")
-    _NEWER.set(written)
-    scope = _Scope(model.graph, version, origins, None)
+    scope = _Scope(model.graph, written, version, origins)
     scope.infer(model)
     scope.bring()
     for each in model.opset_import:
         if each.domain in DOMAINS:
             each.version = version
-
-
-class _Written:
-    """The set that nodes are written in, by which their attributes have their defaults."""
-
-    version = 18
-
-    def set(self, version: int) -> None:
-        self.version = version
-
-
-_NEWER = _Written()
 
 
 @cache
@@ -241,7 +232,7 @@ def _brought(step: _Step) -> Made:
 def _check(step: _Step, source: NodeProto) -> None:
     """Raise :class:`OptionError` unless a node fits the set; attributes with their defaults are left out."""
     node, version = step.node, step.version
-    older, newer = _schema(node.op_type, version), _schema(node.op_type, _NEWER.version)
+    older, newer = _schema(node.op_type, version), _schema(node.op_type, step.scope.written)
     if newer is not None and older is not None and newer.since_version == older.since_version:
         return
     if older is None:
@@ -278,20 +269,18 @@ def _is_default(given: Any, default: Any) -> bool:
 
 def _since(step: _Step, node: NodeProto) -> int:
     """The oldest set behind the one that is asked for in which an operator is as it is written."""
-    for version in range(step.version + 1, _NEWER.version):
+    for version in range(step.version + 1, step.scope.written):
+        if _schema(node.op_type, version) is None:
+            continue
+        copy = NodeProto.FromString(node.SerializeToString())
+        again = _Step(step.scope, copy)
+        again.version = version
         try:
-            copy = NodeProto.FromString(node.SerializeToString())
-            again = _Step(step.scope, copy)
-            again.version = version
-            _check(again, copy) if _schema(node.op_type, version) is not None else _absent()
+            _check(again, copy)
         except OptionError:
             continue
         return version
-    return _NEWER.version
-
-
-def _absent() -> None:
-    raise OptionError("")
+    return step.scope.written
 
 
 def _needs(step: _Step, node: NodeProto, version: int, what: str) -> OptionError:
