@@ -13,6 +13,7 @@ from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import alike, same_bytes
 
 _UNARY = {
     "Abs": "ABS",
@@ -58,15 +59,10 @@ _SELECT_LIMIT, _PRELU_LIMIT = 5, 4
 _BYTES = ("int8", "uint8")
 
 
-def _same(call: Call) -> bool:
-    """Whether a node reads bytes and writes the same type."""
-    return call.value(0).in_bytes and call.output.in_bytes and call.value(0).dtype == call.output.dtype
-
-
 def _fixed(scale: float, zero: int, call: Call) -> bool:
     """Whether a node writes bytes in the only steps that its kernel has."""
     quant = call.output.quant
-    if not _same(call) or quant is None:
+    if not same_bytes(call) or quant is None:
         return False
     offset = zero + (128 if call.output.dtype == "uint8" else 0)
     return bool(np.isclose(quant.scale[0], scale, rtol=1e-6)) and int(quant.zero_point[0]) == offset
@@ -77,25 +73,21 @@ def _unary(call: Call) -> None:
     call.write(_UNARY[call.op], [call.tensor(0)])
 
 
-row("Relu", "HardSwish", quantised=_same)(_unary)
+row("Relu", "HardSwish", quantised=same_bytes)(_unary)
 row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
 row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
 row(*(_UNARY.keys() - {"HardSwish", "Relu", "Sigmoid", "Tanh"}))(_unary)
 
 
 def _operands(call: Call) -> bool:
-    """Whether all operands and the result are bytes of one type."""
-    values = [call.value(number) for number in range(len(call.node.inputs))]
-    return (
-        len(values) == 2 and _same(call) and all(each.in_bytes and each.dtype == call.output.dtype for each in values)
-    )
+    """Whether both operands and the result are bytes of one type."""
+    values = [call.output, *(call.value(number) for number in range(len(call.node.inputs)))]
+    return len(values) == 3 and all(each.in_bytes and each.dtype == values[0].dtype for each in values)
 
 
 def _one_scale(call: Call) -> bool:
     """Whether all operands and the result are bytes in the same steps."""
-    quant = call.output.quant
-    values = [call.value(number) for number in range(len(call.node.inputs))]
-    return _operands(call) and quant is not None and all(quant.matches(each.quant) for each in values)
+    return _operands(call) and alike(call)
 
 
 def _binary(call: Call) -> None:
@@ -162,7 +154,7 @@ def cast(call: Call) -> None:
 
 def _clips(call: Call) -> bool:
     limits = fusion.bounds(call.graph, call.node)
-    return _same(call) and limits in ((0.0, np.inf), (0.0, 6.0), (-1.0, 1.0))
+    return same_bytes(call) and limits in ((0.0, np.inf), (0.0, 6.0), (-1.0, 1.0))
 
 
 _CLIPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
@@ -189,7 +181,7 @@ def clip(call: Call) -> None:
             last = call.step(name, [last, limit], value.shape)
 
 
-@row("LeakyRelu", quantised=_same)
+@row("LeakyRelu", quantised=same_bytes)
 def leaky_relu(call: Call) -> None:
     """LeakyRelu."""
     call.write("LEAKY_RELU", [call.tensor(0)], alpha=float(call.attribute("alpha", 0.01)))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.emit.tflite.rows.movement import moves
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import moves
 from layoutsolve.ir.graph import Array, Size
+
+
+def _from_front(indices: Array, sizes: Any) -> Array:
+    """Indices, of which those that are negative count from the end."""
+    counted: Array = np.where(indices < 0, indices + sizes, indices)
+    return counted
 
 
 @row("Gather", quantised=moves)
@@ -19,7 +27,7 @@ def gather(call: Call) -> None:
     if isinstance(size, Size):
         raise ExpressionError("it takes elements along a dynamic size", "fix it with --shape")
     if known is not None:
-        indices = call.constant(np.where(known < 0, known + size, known))
+        indices = call.constant(_from_front(known, size))
     else:
         given = call.value(1)
         indices = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], given.shape)
@@ -33,7 +41,7 @@ def gather_nd(call: Call) -> None:
         raise ExpressionError("it has batch dimensions", "use Gather")
     known = call.known(1, "indices")
     sizes = np.array(call.sizes(call.value(0))[: known.shape[-1]])
-    call.write("GATHER_ND", [call.tensor(0), call.constant(np.where(known < 0, known + sizes, known))])
+    call.write("GATHER_ND", [call.tensor(0), call.constant(_from_front(known, sizes))])
 
 
 @row("GatherElements", quantised=moves)
@@ -44,7 +52,7 @@ def gather_elements(call: Call) -> None:
     known = call.data(1)
     grid = np.stack([*np.indices(shape)], -1)
     if known is not None:
-        grid[..., axis] = np.where(known < 0, known + sizes[axis], known)
+        grid[..., axis] = _from_front(known, sizes[axis])
         call.write("GATHER_ND", [call.tensor(0), call.constant(grid)])
         return
     given = call.value(1)
@@ -64,8 +72,7 @@ def scatter_nd(call: Call) -> None:
     known = call.known(1, "indices")
     sizes = call.sizes(call.value(0))
     bounds = np.array(sizes[: known.shape[-1]])
-    places = np.where(known < 0, known + bounds, known)
-    _scatter(call, places, call.tensor(2), sizes)
+    _scatter(call, _from_front(known, bounds), call.tensor(2), sizes)
 
 
 @row("ScatterElements")
@@ -74,7 +81,7 @@ def scatter_elements(call: Call) -> None:
     known, sizes = call.known(1, "indices"), call.sizes(call.value(0))
     axis = call.attribute("axis", 0) % len(sizes)
     grid = np.stack([*np.indices(known.shape)], -1)
-    grid[..., axis] = np.where(known < 0, known + sizes[axis], known)
+    grid[..., axis] = _from_front(known, sizes[axis])
     _scatter(call, grid, call.tensor(2), sizes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,11 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.ir.graph import Dim, Size, Value, product
+from layoutsolve.emit.tflite.rows.stored import alike, moves
+from layoutsolve.ir.graph import Array, Dim, Size, Value, product
 
 _TRANSPOSED, _CUT = 6, 5
 """The most dimensions that TRANSPOSE takes, and SLICE and STRIDED_SLICE."""
-
-
-def moves(call: Call) -> bool:
-    """Whether stored integers keep their meaning."""
-    value, made = call.value(0), call.output
-    if value.quant is None or made.quant is None:
-        return False
-    return value.dtype == made.dtype and value.quant.matches(made.quant)
 
 
 @row("Reshape", quantised=moves)
@@ -78,13 +71,7 @@ def _joined(call: Call, tensor: int, sizes: list[Dim], order: list[int]) -> tupl
     first, second = order[:2]
     rest = [each for each in range(len(sizes)) if each != second]
     place = rest.index(first) + 1
-    moved = [*rest[:place], second, *rest[place:]]
-    groups: list[list[int]] = []
-    for each in moved:
-        if groups and each == groups[-1][-1] + 1:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
+    groups = _runs([*rest[:place], second, *rest[place:]])
     parts = sorted(groups)
     flat = [product(sizes[each] for each in part) for part in parts]
     perm = [parts.index(group) for group in groups]
@@ -93,16 +80,7 @@ def _joined(call: Call, tensor: int, sizes: list[Dim], order: list[int]) -> tupl
     return tensor, after, [rest.index(each) for each in order if each != second]
 
 
-def _alike(call: Call) -> bool:
-    """Whether all inputs have the steps of the result."""
-    quant = call.output.quant
-    values = [call.value(number) for number in range(len(call.node.inputs))]
-    return quant is not None and all(
-        value.dtype == call.output.dtype and quant.matches(value.quant) for value in values
-    )
-
-
-@row("Concat", quantised=_alike)
+@row("Concat", quantised=alike)
 def concat(call: Call) -> None:
     """Concat."""
     axis = call.attribute("axis") % len(call.output.shape)
@@ -149,7 +127,7 @@ def cut(call: Call) -> None:
 
 
 def _runs(axes: Sequence[int]) -> list[list[int]]:
-    """Axes in runs of neighbours, as REVERSE_V2 takes them."""
+    """Axes in runs of neighbours."""
     runs: list[list[int]] = []
     for axis in axes:
         if runs and axis == runs[-1][-1] + 1:
@@ -214,7 +192,7 @@ _MIRRORS = {"reflect": 0, "symmetric": 1}
 @row("Pad", quantised=moves)
 def pad(call: Call) -> None:
     """Pad; negative amounts are cut off."""
-    value, made = call.value(0), call.output
+    value = call.value(0)
     rank = len(value.shape)
     given = call.known(1, "amounts").reshape(-1)
     axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(rank)
@@ -226,7 +204,7 @@ def pad(call: Call) -> None:
         tensor, shape = _cropped(call, tensor, shape, np.minimum(amounts, 0))
         amounts = np.maximum(amounts, 0)
     if mode == "edge":
-        _repeat_edges(call, tensor, shape, amounts, made)
+        _repeat_edges(call, tensor, shape, amounts)
     elif mode in _MIRRORS:
         if (
             max(amounts.max(initial=0), 0)
@@ -289,21 +267,29 @@ def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[i
     return call.move("SLICE", tensor, [call.constant(begin), call.constant(size)], sizes), sizes
 
 
-def _repeat_edges(call: Call, tensor: int, shape: list[Dim], amounts: Any, made: Value) -> None:
+def _repeat_edges(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any) -> None:
     """Write a Pad with the outermost elements: they are gathered along each dimension."""
-    padded = [axis for axis in range(len(shape)) if amounts[axis].any()]
-    if not padded:
-        call.reshape(tensor, made.shape, call.target())
-    for axis in padded:
-        size = shape[axis]
+    places = dict[int, Array]()
+    for axis, size in enumerate(shape):
+        if not amounts[axis].any():
+            continue
         if isinstance(size, Size):
             raise ExpressionError("it repeats the edge of a dynamic size", "fix it with --shape")
-        places = np.clip(np.arange(-amounts[axis, 0], size + amounts[axis, 1]), 0, size - 1)
-        shape[axis] = len(places)
-        if axis == padded[-1]:
-            call.write("GATHER", [tensor, call.constant(places)], axis=axis)
+        places[axis] = np.clip(np.arange(-amounts[axis, 0], size + amounts[axis, 1]), 0, size - 1)
+    gather_along(call, tensor, shape, places)
+
+
+def gather_along(call: Call, tensor: int, shape: Sequence[Dim], places: Mapping[int, Array]) -> None:
+    """Write elements of a tensor, taken by their places along each of some axes, as the node's result."""
+    if not places:
+        call.reshape(tensor, call.output.shape, call.target())
+    sizes = list(shape)
+    for left, (axis, taken) in zip(reversed(range(len(places))), places.items(), strict=True):
+        sizes[axis] = len(taken)
+        if left:
+            tensor = call.move("GATHER", tensor, [call.constant(taken)], sizes, axis=axis)
         else:
-            tensor = call.move("GATHER", tensor, [call.constant(places)], shape, axis=axis)
+            call.write("GATHER", [tensor, call.constant(taken)], axis=axis)
 
 
 @row("Expand", quantised=moves)

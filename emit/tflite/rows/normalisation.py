@@ -6,7 +6,7 @@ import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.emit.tflite.rows.reduction import normalised, spread_along
+from layoutsolve.emit.tflite.rows.reduction import kept, normalised, spread_along
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.ir.graph import Dim
 
@@ -65,7 +65,7 @@ def rms_normalisation(call: Call) -> None:
     """RMSNormalization: over the root of the mean square."""
     shape = list(call.value(0).shape)
     axes = list(range(call.attribute("axis", -1) % len(shape), len(shape)))
-    few = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    few = kept(shape, axes)
     tensor = call.tensor(0)
     square = call.step("MEAN", [call.step("MUL", [tensor, tensor], shape), call.constant(axes)], few, keep_dims=True)
     lifted = call.step("ADD", [square, call.constant(call.attribute("epsilon", 1e-5), "float32")], few)
@@ -78,7 +78,7 @@ def lp_normalisation(call: Call) -> None:
     """LpNormalization: over the sum of absolute values, or the root of that of squares."""
     shape = list(call.value(0).shape)
     axis, order = call.attribute("axis", -1) % len(shape), call.attribute("p", 2)
-    few = [1 if place == axis else size for place, size in enumerate(shape)]
+    few = kept(shape, [axis])
     tensor, places = call.tensor(0), call.constant([axis])
     if order == 1:
         length = call.step("SUM", [call.step("ABS", [tensor], shape), places], few, keep_dims=True)

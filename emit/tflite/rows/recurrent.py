@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,7 +11,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.ir.graph import Array, Dim
+from layoutsolve.ir.graph import Array, Dim, Shape
 
 MOST_STEPS = 512
 """The most steps that are written, in all directions."""
@@ -196,19 +196,22 @@ def _initial(call: Call, place: int, number: int, direction: Direction) -> int:
 
 
 def _outputs(call: Call, shown: list[list[int]], last: list[States], states: int) -> None:
-    names, packed = call.node.outputs, partial(_packed, call)
+    names = call.node.outputs
     if names and names[0]:
         shape = call.graph.values[names[0]].shape
-        steps = [packed(list(step), 0, shape[1:]) for step in zip(*shown, strict=True)]
-        call.draft.write("PACK", steps, [call.target(0)], {"values_count": len(steps), "axis": 0})
+        steps = [_packed(call, step, shape[1:]) for step in zip(*shown, strict=True)]
+        _pack(call, steps, call.target(0))
     for place in range(states):
         if place + 1 < len(names) and names[place + 1]:
-            each = [now[place] for now in last]
-            call.draft.write("PACK", each, [call.target(place + 1)], {"values_count": len(each), "axis": 0})
+            _pack(call, [now[place] for now in last], call.target(place + 1))
 
 
-def _packed(call: Call, tensors: list[int], axis: int, shape: tuple[Dim, ...]) -> int:
-    """Tensors side by side along a new axis."""
+def _packed(call: Call, tensors: Sequence[int], shape: Shape) -> int:
+    """Tensors side by side along a new axis in front."""
     made = call.temporary(shape)
-    call.draft.write("PACK", tensors, [made], {"values_count": len(tensors), "axis": axis})
+    _pack(call, tensors, made)
     return made
+
+
+def _pack(call: Call, tensors: Sequence[int], into: int) -> None:
+    call.write("PACK", tensors, [into], values_count=len(tensors), axis=0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
 from layoutsolve.ir.graph import Dim, Value, product
 
 _REDUCED = {
@@ -30,18 +33,16 @@ def axes_of(call: Call) -> list[int]:
     return sorted({int(axis) % rank for axis in given})
 
 
-def kept(call: Call, axes: list[int]) -> list[Dim]:
-    """The shape of what is reduced along some axes, of which 1 is left."""
-    return [1 if axis in axes else size for axis, size in enumerate(call.value(0).shape)]
+def kept(shape: Sequence[Dim], axes: Collection[int]) -> list[Dim]:
+    """A shape that is reduced along some axes, of which 1 is left."""
+    return [1 if axis in axes else size for axis, size in enumerate(shape)]
 
 
 def _in_steps(call: Call) -> bool:
     """Whether bytes are reduced to bytes, of the largest in the same steps."""
-    value, made = call.value(0), call.output
-    plain = value.in_bytes and made.in_bytes and value.dtype == made.dtype
     if call.op in ("ReduceMax", "ReduceMin"):
-        return plain and value.quant is not None and value.quant.matches(made.quant)
-    return plain and call.op == "ReduceMean" and bool(axes_of(call))
+        return same_bytes(call) and moves(call)
+    return same_bytes(call) and call.op == "ReduceMean" and bool(axes_of(call))
 
 
 def _reduce(call: Call) -> None:
@@ -93,7 +94,7 @@ def log_sum(call: Call) -> None:
 def log_sum_exp(call: Call) -> None:
     """The logarithm of the sum of exponentials, of what is above the largest element."""
     axes, shape, tensor = axes_of(call), call.value(0).shape, call.tensor(0)
-    largest = call.step("REDUCE_MAX", [tensor, call.constant(axes)], kept(call, axes), keep_dims=True)
+    largest = call.step("REDUCE_MAX", [tensor, call.constant(axes)], kept(shape, axes), keep_dims=True)
     power = call.step("EXP", [call.step("SUB", [tensor, largest], shape)], shape)
     log = call.step("LOG", [_reduced(call, "SUM", power, axes)], call.output.shape)
     call.write("ADD", [log, call.reshape(largest, call.output.shape)])
@@ -102,7 +103,7 @@ def log_sum_exp(call: Call) -> None:
 def _softmax_steps(call: Call) -> bool:
     """Whether a softmax of bytes gives bytes in the only steps that its kernel has."""
     value, made = call.value(0), call.output
-    if not (value.in_bytes and made.in_bytes and value.dtype == made.dtype) or made.quant is None:
+    if not same_bytes(call) or made.quant is None:
         return False
     axis = call.attribute("axis", -1) % max(len(value.shape), 1)
     if any(size != 1 for size in value.shape[axis + 1 :]):
@@ -142,7 +143,7 @@ def _along_last(call: Call, operator: str, **options: float) -> None:
 
 def _composed(call: Call, axis: int, logarithm: bool) -> None:
     shape, places, tensor = call.value(0).shape, call.constant([axis]), call.tensor(0)
-    few = kept(call, [axis])
+    few = kept(shape, [axis])
     lower = call.step("SUB", [tensor, call.step("REDUCE_MAX", [tensor, places], few, keep_dims=True)], shape)
     power = call.step("EXP", [lower], shape)
     total = call.step("SUM", [power, places], few, keep_dims=True)
@@ -205,9 +206,9 @@ def top_k(call: Call) -> None:
         call.write("CAST", [indices], [call.target(1)])
 
 
-def _variance(call: Call, tensor: int, shape: list[Dim], axes: list[int]) -> tuple[int, int]:
+def _variance(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int]) -> tuple[int, int]:
     """What is above the mean along axes, and the mean of its square."""
-    few = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    few = kept(shape, axes)
     places = call.constant(axes)
     average = call.step("MEAN", [tensor, places], few, keep_dims=True)
     centred = call.step("SUB", [tensor, average], shape)
@@ -215,9 +216,9 @@ def _variance(call: Call, tensor: int, shape: list[Dim], axes: list[int]) -> tup
     return centred, call.step("MEAN", [square, places], few, keep_dims=True)
 
 
-def normalised(call: Call, tensor: int, shape: list[Dim], axes: list[int], epsilon: float) -> int:
+def normalised(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int], epsilon: float) -> int:
     """A tensor less its mean along axes, over its deviation."""
-    few = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    few = kept(shape, axes)
     centred, variance = _variance(call, tensor, shape, axes)
     inverse = call.step("RSQRT", [call.step("ADD", [variance, call.constant(epsilon, "float32")], few)], few)
     return call.step("MUL", [centred, inverse], shape)

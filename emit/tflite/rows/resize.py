@@ -8,7 +8,9 @@ import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows.movement import gather_along
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
 from layoutsolve.ir.graph import Array, Dim, Size
 
 _IMAGE = 4
@@ -16,9 +18,7 @@ _IMAGE = 4
 
 def _plain(call: Call) -> bool:
     """Whether bytes are resized in the same steps, by a kernel or by moving them."""
-    value, made = call.value(0), call.output
-    same = value.in_bytes and made.in_bytes and value.dtype == made.dtype
-    if not same or value.quant is None or not value.quant.matches(made.quant):
+    if not (same_bytes(call) and moves(call)):
         return False
     return call.attribute("mode", "nearest") == "nearest" or _flags(call) is not None
 
@@ -98,15 +98,7 @@ def _nearest(call: Call, before: list[int], after: list[int], scales: list[float
             if all((_of_kernel(before[axis], after[axis], flags) == places).all() for axis, places in indices.items()):
                 call.write("RESIZE_NEAREST_NEIGHBOR", [call.tensor(0), call.constant(after[1:3])], **flags)
                 return
-    tensor, shape = call.tensor(0), list[Dim](call.value(0).shape)
-    if not indices:
-        call.reshape(tensor, call.output.shape, call.target())
-    for number, (axis, places) in enumerate(indices.items()):
-        shape[axis] = after[axis]
-        if number == len(indices) - 1:
-            call.write("GATHER", [tensor, call.constant(places)], axis=axis)
-        else:
-            tensor = call.move("GATHER", tensor, [call.constant(places)], shape, axis=axis)
+    gather_along(call, call.tensor(0), call.value(0).shape, indices)
 
 
 def _of_kernel(size: int, result: int, flags: dict[str, bool]) -> Array:

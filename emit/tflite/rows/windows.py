@@ -12,6 +12,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import moves, multiplies, same_bytes
 from layoutsolve.ir.graph import Array, Dim, Quant, Value
 
 SAME, VALID = range(2)
@@ -118,21 +119,11 @@ def _along_a_line(call: Call, tensor: int, shape: Sequence[Dim]) -> tuple[int, l
 
 
 def _is_product(call: Call) -> bool:
-    """Whether a kernel computes a product of quantised numbers by weights in its own steps."""
+    """Whether a kernel computes a product of quantised numbers by constant weights in its own steps."""
     data, weights, made = call.value(0), call.value(1), call.output
-    if data.quant is None or weights.quant is None or made.quant is None or weights.data is None:
+    if made.quant is None or weights.data is None or data.dtype != made.dtype:
         return False
-    if data.dtype != made.dtype or data.quant.axis is not None or not _has_bias(call, data.quant, weights.quant):
-        return False
-    if data.dtype == "uint8":
-        return weights.dtype == "uint8" and weights.quant.axis is None
-    symmetric = weights.dtype == "int8" and not weights.quant.zero_point.any()
-    return symmetric and (data.dtype == "int8" or (data.dtype == "int16" and not data.quant.zero_point.any()))
-
-
-def _has_bias(call: Call, data: Quant, weights: Quant) -> bool:
-    """Whether what is added is a constant."""
-    return not call.has(2) or call.value(2).data is not None
+    return multiplies(data, weights) and not (call.has(2) and call.data(2) is None)
 
 
 def added_to(call: Call, channels: int) -> int:
@@ -322,9 +313,7 @@ def _dense(call: Call, weights: Array) -> Array:
 
 def _pools(call: Call) -> bool:
     """Whether bytes are pooled in the same steps."""
-    value, made = call.value(0), call.output
-    same = value.in_bytes and made.in_bytes and value.dtype == made.dtype
-    return same and value.quant is not None and value.quant.matches(made.quant)
+    return same_bytes(call) and moves(call)
 
 
 @row("MaxPool", quantised=_pools)
