@@ -10,7 +10,7 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, moves
+from layoutsolve.emit.tflite.rows.stored import alike, moves, same_steps
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product
 
 _TRANSPOSED, _CUT = 6, 5
@@ -189,7 +189,13 @@ def _take(
 _MIRRORS = {"reflect": 0, "symmetric": 1}
 
 
-@row("Pad", quantised=moves)
+def _fills(call: Call) -> bool:
+    """Whether stored integers keep their meaning, and so does what a Pad fills with: any constant can have theirs."""
+    constant = not call.has(2) or call.data(2) is not None
+    return moves(call) and (constant or same_steps(call.value(0), call.value(2)))
+
+
+@row("Pad", quantised=_fills)
 def pad(call: Call) -> None:
     """Pad; negative amounts are cut off."""
     value = call.value(0)
@@ -253,6 +259,11 @@ def _filling(call: Call) -> int | None:
     quant, dtype = call.output.quant, call.output.dtype
     zero = 0 if quant is None else int(quant.zero_point[0])
     number = (0 if call.node.storage else zero) if value is None else value.reshape(-1)[0]
+    if value is not None and quant is not None and not call.node.storage:
+        given = call.value(2).quant
+        real = (value if given is None else given.real(value)).astype(np.float32).reshape(-1)[0]
+        limits = np.iinfo(dtype)
+        number = int(np.clip(np.rint(real / quant.scale[0]) + zero, limits.min, limits.max))
     if number == zero:
         return None
     if quant is None:

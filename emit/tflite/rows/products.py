@@ -9,6 +9,7 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.stored import multiplies
 from layoutsolve.emit.tflite.rows.windows import bias_of
 from layoutsolve.ir.graph import Array, Dim, Quant, Size, product
 
@@ -17,29 +18,32 @@ _MOST = 5
 
 
 def _is_layer(call: Call) -> bool:
-    """Whether a kernel computes a product of quantised numbers by constant weights in its own steps."""
+    """Whether a kernel computes a product of quantised numbers in its own steps: by constant weights, to which a
+    constant is added, or of two computed matrices of signed bytes.
+    """
     data, weights, made = call.value(0), call.value(1), call.output
-    if data.quant is None or weights.quant is None or made.quant is None:
+    if data.quant is None or weights.quant is None or made.quant is None or data.dtype != made.dtype:
         return False
-    if data.dtype != made.dtype or data.quant.axis is not None or call.attribute("transA", 0):
+    if call.attribute("alpha", 1.0) != 1.0 or call.attribute("transA", 0):
         return False
     if weights.data is None:
-        return _is_product(call)
-    if len(weights.shape) != 2 or (call.has(2) and call.value(2).data is None):
+        return data.dtype == weights.dtype == "int8" and not call.has(2)
+    if len(weights.shape) != 2 or (call.has(2) and not _is_addend(call)):
         return False
-    if data.dtype == "uint8":
-        return weights.dtype == "uint8" and weights.quant.axis is None
     rows = 0 if call.attribute("transB", 0) else 1
-    symmetric = weights.dtype == "int8" and not weights.quant.zero_point.any()
     per_row = weights.quant.axis in (None, rows) and not weights.quant.block
-    zeros = data.dtype == "int8" or (data.dtype == "int16" and not data.quant.zero_point.any())
-    return symmetric and per_row and zeros and call.attribute("alpha", 1.0) == 1.0
+    return per_row and multiplies(data, weights)
 
 
-def _is_product(call: Call) -> bool:
-    """Whether a kernel multiplies two computed matrices of signed bytes."""
-    data, other, made = call.value(0), call.value(1), call.output
-    return data.dtype == other.dtype == made.dtype == "int8" and not call.has(2)
+def _is_addend(call: Call) -> bool:
+    """Whether a kernel adds what is added: a row of constants, of floats where they are multiplied."""
+    return _is_row(call) and (call.value(2).quant is None or call.attribute("beta", 1.0) == 1.0)
+
+
+def _is_row(call: Call) -> bool:
+    """Whether what is added is a constant for each column."""
+    added, columns = call.data(2), call.output.shape[-1:]
+    return added is not None and added.shape[-1:] == columns and (added.size,) == columns
 
 
 @row("MatMul", quantised=_is_layer)
@@ -57,12 +61,10 @@ def general_product(call: Call) -> None:
 def _multiply(call: Call, turned_left: bool, turned_right: bool) -> None:
     left, right = call.value(0), call.value(1)
     alpha, beta = float(call.attribute("alpha", 1.0)), float(call.attribute("beta", 1.0))
-    columns = call.output.shape[-1] if call.output.shape else 1
     added = call.data(2) if call.has(2) else None
-    vector = added is not None and added.size == columns and added.shape[-1:] == (columns,)
     if right.data is not None and len(right.shape) == 2 and not turned_left and len(left.shape) > 0:
         weights = right.data if turned_right else right.data.T
-        if not call.has(2) or vector:
+        if not call.has(2) or _is_row(call):
             _layer(call, weights, alpha, None if added is None else added.reshape(-1) * np.float32(beta))
             return
     if call.has(2):

@@ -12,17 +12,19 @@ def same_bytes(call: Call) -> bool:
     return value.in_bytes and made.in_bytes and value.dtype == made.dtype
 
 
+def same_steps(one: Value, other: Value) -> bool:
+    """Whether equal stored integers of two tensors mean the same."""
+    return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)
+
+
 def moves(call: Call) -> bool:
     """Whether stored integers keep their meaning."""
-    value, made = call.value(0), call.output
-    return value.quant is not None and value.dtype == made.dtype and value.quant.matches(made.quant)
+    return same_steps(call.value(0), call.output)
 
 
 def alike(call: Call) -> bool:
     """Whether all inputs have the type and the steps of the result."""
-    made, quant = call.output, call.output.quant
-    values = [call.value(number) for number in range(len(call.node.inputs))]
-    return quant is not None and all(each.dtype == made.dtype and quant.matches(each.quant) for each in values)
+    return all(same_steps(call.value(number), call.output) for number in range(len(call.node.inputs)))
 
 
 def multiplies(data: Value, weights: Value) -> bool:

@@ -18,7 +18,9 @@ from layoutsolve.ir.graph import Array, Dim, Quant, Value
 SAME, VALID = range(2)
 """The ways of padding, by their numbers in the schema."""
 
-_SIDES = ("d", "h", "w")
+_IMAGE = 4
+"""The dimensions of an image."""
+
 _MOST_DENSE = 1 << 22
 """The most elements of weights that are written with zeros between groups."""
 
@@ -121,7 +123,7 @@ def _along_a_line(call: Call, tensor: int, shape: Sequence[Dim]) -> tuple[int, l
 def _is_product(call: Call) -> bool:
     """Whether a kernel computes a product of quantised numbers by constant weights in its own steps."""
     data, weights, made = call.value(0), call.value(1), call.output
-    if made.quant is None or weights.data is None or data.dtype != made.dtype:
+    if made.quant is None or weights.data is None or data.dtype != made.dtype or len(data.shape) > _IMAGE:
         return False
     return multiplies(data, weights) and not (call.has(2) and call.data(2) is None)
 
@@ -178,7 +180,7 @@ def convolution(call: Call) -> None:
         tensor, shape = _along_a_line(call, tensor, shape)
         kernel = _along_height(call, weights, kernel)
         space, final = [1, *space], [made.shape[0], 1, *made.shape[1:]]
-        window = Window(*((first, *each) for first, each in zip((1, 1, 1, 0, 0), _parts(window), strict=True)))
+        window = _along_line(window)
     padding = _padding(window, space)
     if padding is None:
         tensor, shape = _padded(call, tensor, shape, window, None)
@@ -202,8 +204,10 @@ def convolution(call: Call) -> None:
         call.write(operator, [tensor, kernel, bias], **options)
 
 
-def _parts(window: Window) -> tuple[tuple[int, ...], ...]:
-    return window.kernel, window.strides, window.dilations, window.before, window.behind
+def _along_line(window: Window) -> Window:
+    """The window on an image of height 1 that one on a line of pixels is."""
+    parts = window.kernel, window.strides, window.dilations, window.before, window.behind
+    return Window(*((first, *each) for first, each in zip((1, 1, 1, 0, 0), parts, strict=True)))
 
 
 def _along_height(call: Call, weights: Value, kernel: int) -> int:
@@ -324,36 +328,74 @@ def max_pool(call: Call) -> None:
     _pool(call, "MAX_POOL_2D")
 
 
-@row("AveragePool", quantised=_pools)
+def _averages(call: Call) -> bool:
+    """Whether bytes are pooled in the same steps, and no mean is corrected, which is done in floats."""
+    if not _pools(call):
+        return False
+    pooled = _pooled(call)
+    return not pooled.needs_pad(means=True) or pooled.corrections is None
+
+
+@row("AveragePool", quantised=_averages)
 def average_pool(call: Call) -> None:
     """AveragePool: where padding is none that its kernel has, the mean of a window is corrected by its elements."""
     _pool(call, "AVERAGE_POOL_2D")
 
 
-def _pool(call: Call, operator: str) -> None:
+@dataclass(frozen=True)
+class Pooled:
+    """A window over images of a ``size``, and the ``shape`` of what it makes; padding behind is ``stated`` to be so
+    much, and is ``counted`` among what a mean is of.
+    """
+
+    window: Window
+    size: tuple[int, ...]
+    shape: tuple[Dim, ...]
+    stated: tuple[int, ...]
+    counted: bool
+
+    def needs_pad(self, means: bool) -> bool:
+        """Whether the kernel does not pad as this does."""
+        return _padding(self.window, self.size) is None or (means and self.counted)
+
+    @property
+    def corrections(self) -> Array | None:
+        """By what means of whole windows are multiplied, None where it is 1 everywhere."""
+        return _corrections(self.window, self.size, self.shape[1:-1], self.counted, self.stated)
+
+
+def _pooled(call: Call) -> Pooled:
+    """What a node pools; a line of pixels is an image of height 1."""
     value, made = call.value(0), call.output
     rank = len(value.shape)
     _image(call, rank)
     if rank not in (3, 4):
         raise ExpressionError("it pools volumes", "pool along two dimensions, then along the third")
-    shape, space = _spread(call, value)
-    results = [int(size) for size in made.shape[1:-1]]  # type: ignore[arg-type]
+    _shape, size = _spread(call, value)
+    results = [int(each) for each in made.shape[1:-1]]  # type: ignore[arg-type]
     kernel = tuple(call.attribute("kernel_shape"))
-    stated = tuple(call.attribute("pads") or (0,) * 2 * len(kernel))
-    window = _window(call, kernel, space, results)
+    stated = tuple(call.attribute("pads") or (0,) * 2 * len(kernel))[len(kernel) :]
+    window, shape = _window(call, kernel, size, results), made.shape
     if any(each != 1 for each in window.dilations):
         raise ExpressionError("its windows are dilated", "use windows without dilations")
-    tensor, final = call.tensor(0), list(made.shape)
+    if rank == 3:
+        size, shape, stated = [1, *size], (shape[0], 1, *shape[1:]), (0, *stated)
+        window = _along_line(window)
+    counted = bool(call.attribute("count_include_pad", 0)) and any((*window.before, *window.behind))
+    return Pooled(window, tuple(size), shape, stated, counted)
+
+
+def _pool(call: Call, operator: str) -> None:
+    pooled = _pooled(call)
+    window, made = pooled.window, call.output
+    rank, final = len(made.shape), list(pooled.shape)
+    tensor, shape = call.tensor(0), list(call.value(0).shape)
     if rank == 3:
         tensor, shape = _along_a_line(call, tensor, shape)
-        space, final = [1, *space], [made.shape[0], 1, *made.shape[1:]]
-        window = Window(*((first, *each) for first, each in zip((1, 1, 1, 0, 0), _parts(window), strict=True)))
-    padding, factors = _padding(window, space), None
+    padding, factors = _padding(window, pooled.size), None
     means = operator == "AVERAGE_POOL_2D"
-    counted = bool(call.attribute("count_include_pad", 0)) and any((*window.before, *window.behind))
-    if padding is None or (means and counted):
-        if means:
-            factors = _corrections(window, space, final[1:-1], counted, stated)
+    if pooled.needs_pad(means):
+        factors = pooled.corrections if means else None
         tensor, shape = _padded(call, tensor, shape, window, None if means else -np.inf)
         padding = VALID
     options = {
@@ -382,14 +424,12 @@ def _corrections(
     window: Window, sizes: Sequence[int], results: Sequence[Dim], counted: bool, stated: Sequence[int]
 ) -> Array | None:
     """By what the means of whole windows are multiplied to be those of the elements that count: of the image, or of
-    the padding that is stated as well. None where it is 1 everywhere.
+    the padding as well, which is stated to be so much behind it. None where it is 1 everywhere.
     """
-    behind = stated[len(stated) // 2 :]
-    behind = (*(0 for _ in range(len(sizes) - len(behind))), *behind)
     sides = []
     for axis, size in enumerate(sizes):
         start = window.before[axis]
-        low, high = (0, start + size + behind[axis]) if counted else (start, start + size)
+        low, high = (0, start + size + stated[axis]) if counted else (start, start + size)
         firsts = np.arange(int(results[axis])) * window.strides[axis]  # type: ignore[arg-type]
         sides.append(np.minimum(firsts + window.kernel[axis], high) - np.maximum(firsts, low))
     counts = sides[0][:, None] * sides[1][None, :]

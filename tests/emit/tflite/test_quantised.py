@@ -1,0 +1,118 @@
+"""Operators between QuantizeLinear and DequantizeLinear that are written to TensorFlow Lite: on stored integers where a
+kernel computes the same on them, else on floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import layoutsolve
+from layoutsolve.ir.graph import Array
+from layoutsolve.verification.runtimes import OnnxRuntime
+from tests.truth import litert
+
+RANDOM = np.random.default_rng(8)
+ZEROS = {"int8": 3, "uint8": 131}
+SCALES = (0.02, 0.023, 0.05)
+"""Of the first operand, of the second one and, where it is not that of the first, of the result."""
+
+Shape = tuple[int, ...]
+Case = tuple[str, Sequence[Shape], Array | None, Sequence[Array], bool, Mapping[str, Any]]
+"""An operator, the shapes of its operands, constant weights, constants behind, whether the result is in the steps of
+the first operand, and attributes.
+"""
+
+
+def real(*shape: int) -> Array:
+    """Random floats."""
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def stored(*shape: int) -> Array:
+    """Random weights, of 8 bits around 0."""
+    return RANDOM.integers(-100, 100, shape)
+
+
+def whole(*values: int) -> Array:
+    """Integers."""
+    return np.array(values, np.int64)
+
+
+IMAGE = (1, 4, 9, 9)
+CASES: Sequence[Case] = (
+    *(
+        ("Gemm", [(3, 8)] if known else [(3, 8), (8, 5)], stored(8, 5) if known else None, [real(*added)], False, each)
+        for known, added in product((True, False), ((5,), (1, 5), (3, 5), (3, 1)))
+        for each in ({}, {"alpha": 0.5}, {"beta": 2.0}, {"alpha": 2.0, "beta": 0.5})
+    ),
+    *(("Gemm", [(3, 8), (8, 5)], None, [], False, {"alpha": alpha}) for alpha in (1.0, 0.5)),
+    *(
+        ("AveragePool", [IMAGE], None, [], True, {"pads": pads, "kernel_shape": [3, 3], "strides": [2, 2], **each})
+        for pads in ([0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1], [2, 0, 1, 1])
+        for each in ({}, {"count_include_pad": 1})
+    ),
+    *(("Pad", [IMAGE], None, [whole(0, 0, 1, 1, 0, 0, 2, 1), np.float32(each)], True, {}) for each in (0, 1, -0.5, 99)),
+    ("Conv", [(1, 2, 5, 5, 5)], stored(8, 2, 3, 3, 3), [], False, {}),
+    ("Conv", [IMAGE], stored(8, 4, 3, 3), [real(8)], False, {"pads": [1, 0, 1, 0]}),
+)
+
+
+def model(case: Case, dtype: str) -> onnx.ModelProto:
+    """An operator, whose operands and result are quantised."""
+    op, shapes, weights, behind, kept, attributes = case
+    kind, zero = np.dtype(dtype), ZEROS[dtype]
+    nodes, held, names = [], [], []
+
+    def parameters(name: str, scale: float, zero: int) -> list[str]:
+        held.extend(
+            (
+                numpy_helper.from_array(np.float32(scale), f"{name}/scale"),
+                numpy_helper.from_array(kind.type(zero), f"{name}/zero"),
+            )
+        )
+        return [f"{name}/scale", f"{name}/zero"]
+
+    for number, _ in enumerate(shapes):
+        steps = parameters(f"x{number}", SCALES[number], zero)
+        nodes.append(helper.make_node("QuantizeLinear", [f"x{number}", *steps], [f"q{number}"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"q{number}", *steps], [f"d{number}"]))
+        names.append(f"d{number}")
+    if weights is not None:
+        middle = 0 if dtype == "int8" else 128
+        held.append(numpy_helper.from_array((weights + middle).astype(kind), "w"))
+        nodes.append(helper.make_node("DequantizeLinear", ["w", *parameters("w", SCALES[1], middle)], ["dw"]))
+        names.append("dw")
+    for number, each in enumerate(behind):
+        held.append(numpy_helper.from_array(np.asarray(each), f"c{number}"))
+        names.append(f"c{number}")
+    nodes.append(helper.make_node(op, names, ["made"], **attributes))
+    steps = parameters("y", SCALES[0] if kept else SCALES[2], zero)
+    nodes.append(helper.make_node("QuantizeLinear", ["made", *steps], ["q"]))
+    nodes.append(helper.make_node("DequantizeLinear", ["q", *steps], ["y"]))
+    ports = [helper.make_tensor_value_info(f"x{number}", 1, shape) for number, shape in enumerate(shapes)]
+    graph = helper.make_graph(nodes, "one", ports, [onnx.ValueInfoProto(name="y")], held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_quantised_operator(number: int, dtype: str) -> None:
+    """LiteRT gives what ONNX Runtime does, or the step beside it."""
+    case = CASES[number]
+    source, scale = model(case, dtype), SCALES[0] if case[4] else SCALES[2]
+    given = [  # in whole steps, so that no runtime rounds an operand
+        (RANDOM.integers(-100, 100, shape) * np.float32(each)).astype(np.float32)
+        for shape, each in zip(case[1], SCALES, strict=False)
+    ]
+    truth = OnnxRuntime(source.SerializeToString(), level="none")
+    (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+    (found,) = litert().run(layoutsolve.convert(source, to="tflite").content(""), given).results
+    assert np.abs(np.rint((found - expected) / scale)).max() <= 1
