@@ -282,8 +282,11 @@ class Conversion:
         if self.kept:
             return {}
         ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
-        ports = self.model.graph.input if inputs else self.model.graph.output
-        return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
+        return {name: end.permutation for name, end in zip(self._port_names(inputs), ends, strict=False) if end.moved}
+
+    def _port_names(self, inputs: bool) -> list[str]:
+        """The names of graph inputs (or outputs) in the file."""
+        return [port.name for port in (self.model.graph.input if inputs else self.model.graph.output)]
 
     @property
     def written_for(self) -> Mapping[tuple[int, int], Sequence[str]] | None:

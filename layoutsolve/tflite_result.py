@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from layoutsolve.conversion.graph_io import ends_of, every_end, metadata
+from layoutsolve.conversion.graph_io import every_end, metadata
 from layoutsolve.conversion.provenance import Provenance, of_facts
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.emit import apply
@@ -78,7 +78,7 @@ class TfliteConversion(Conversion):
     @cached_property
     def operators(self) -> list[str]:
         """The operators of the written model."""
-        return [operator.name for subgraph in self.written.subgraphs for operator in subgraph.operators]
+        return operators_of(self.written)
 
     @property
     def to(self) -> str:
@@ -97,18 +97,16 @@ class TfliteConversion(Conversion):
 
     def ports(self, inputs: bool) -> dict[str, str]:
         """Graph inputs (or outputs) of the written model by name: type and shape, such as ``float32[1,224,224,3]``."""
-        tensors, names = self.subgraph.tensors, self._names(inputs)
+        tensors, indices = self.subgraph.tensors, self.subgraph.inputs if inputs else self.subgraph.outputs
         found = {}
-        for name, index in names.items():
+        for name, index in zip(self._port_names(inputs), indices, strict=True):
             tensor = tensors[index]
             sizes = ",".join("?" if size == -1 else str(size) for size in tensor.signature or tensor.shape)
             found[name] = f"{tensor.dtype}[{sizes}]"
         return found
 
-    def _names(self, inputs: bool) -> dict[str, int]:
-        """The numbers of the tensors that are inputs (or outputs), by what they are called."""
-        ports = self.subgraph.inputs if inputs else self.subgraph.outputs
-        return dict(zip(port_names(self.written, inputs, self.position), ports, strict=True))
+    def _port_names(self, inputs: bool) -> list[str]:
+        return list(port_names(self.written, inputs, self.position))
 
     @cached_property
     def size(self) -> int:
@@ -131,25 +129,20 @@ class TfliteConversion(Conversion):
         """The bytes of the file, whatever its path is."""
         return self.data
 
-    def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
-        """Permutations of graph inputs (or outputs) by name: ``stored = transpose(source, permutation)``.
-
-        Only those that are not stored as in the source model.
-        """
-        if self.kept:
-            return {}
-        ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
-        return {name: end.permutation for name, end in zip(self._names(inputs), ends, strict=False) if end.moved}
-
     @property
     def written_for(self) -> Mapping[tuple[int, int], Sequence[str]] | None:
         """Not known of TensorFlow Lite."""
         return None
 
 
+def operators_of(model: Model) -> list[str]:
+    """The operators of a model, of all its subgraphs."""
+    return [operator.name for subgraph in model.subgraphs for operator in subgraph.operators]
+
+
 def counted_moves(model: Model, hidden: int = 0) -> Moves:
     """The Transposes and Reshapes of a model."""
-    names = [operator.name for subgraph in model.subgraphs for operator in subgraph.operators]
+    names = operators_of(model)
     return Moves(names.count(_MOVING), sum(name in _VIEWS for name in names), hidden)
 
 
@@ -181,7 +174,7 @@ def as_tflite(
         data = encode(written(applied, None, facts), budget)
         return TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped)
     source = counted_moves(own.model)
-    operators = sum(len(subgraph.operators) for subgraph in own.model.subgraphs)
+    operators = len(operators_of(own.model))
     figures = Figures(source.transposes, source.reshapes, operators, len(content.data))
     graph = replace(graph, figures=figures)
     kept, data, moved = "", b"", any(end.moved for end in ends)
@@ -204,6 +197,5 @@ def _lowerings(graph: Graph) -> dict[str, str]:
 
 def _gains(model: Model, source: Moves, operators: int) -> bool:
     """Whether a model has fewer Transposes than its source, or as many and fewer operators, and never more."""
-    after = counted_moves(model)
-    count = sum(len(subgraph.operators) for subgraph in model.subgraphs)
+    after, count = counted_moves(model), len(operators_of(model))
     return count <= operators and (after.transposes, count) < (source.transposes, operators)

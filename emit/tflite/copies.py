@@ -18,7 +18,7 @@ from layoutsolve.emit.tflite.draft import Draft, quantization, stated
 from layoutsolve.emit.tflite.encode import writes
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.lowering.draft import tensor_names
-from layoutsolve.frontend.tflite.reading.model import Model, Operator, Quantization, Tensor
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Tensor
 from layoutsolve.ir.graph import Graph, Node, Origin, Value
 from layoutsolve.solver.statement.assignment import Assignment
 
@@ -155,12 +155,8 @@ class _Group:
     def _alike(self, index: int, name: str) -> bool:
         """Whether a value is of the type and the steps of a tensor of the source."""
         value, tensor = self.graph.values[name], self.source.tensor(index)
-        if value.dtype != tensor.dtype or tensor.sparsity or tensor.external:
-            return False
-        try:
-            return _same_steps(quantization(value.quant), tensor.quant)
-        except ExpressionError:
-            return False
+        plain = value.dtype == tensor.dtype and not tensor.sparsity and not tensor.external
+        return plain and _quantised_alike(value, tensor)
 
     def _is_stored(self, index: int, name: str) -> bool:
         """Whether a value has the shape of a tensor of the source."""
@@ -212,13 +208,7 @@ class _Group:
         if tensor.data.size == 1 and tensor.quant is None:
             return Value(tensor.name, tensor.dtype, (), None, tensor.data.reshape(()))
         same = [value for value in map(self.graph.values.__getitem__, self.constants) if _is_rearranged(value, tensor)]
-        return same[0] if len(same) == 1 and self._quantised_alike(same[0], tensor) else None
-
-    def _quantised_alike(self, value: Value, tensor: Tensor) -> bool:
-        try:
-            return _same_steps(quantization(value.quant), tensor.quant)
-        except ExpressionError:
-            return False
+        return same[0] if len(same) == 1 and _quantised_alike(same[0], tensor) else None
 
     def _reduction(self, reductions: Sequence[Node]) -> tuple[Operator, dict[int, Value]] | None:
         axes = {tuple(self._axes(node)) for node in reductions}
@@ -266,7 +256,12 @@ def _is_rearranged(value: Value, tensor: Tensor) -> bool:
     return np.array_equal(np.sort(value.data, axis=None), np.sort(tensor.data, axis=None), equal_nan=False)
 
 
-def _same_steps(one: Quantization | None, other: Quantization | None) -> bool:
+def _quantised_alike(value: Value, tensor: Tensor) -> bool:
+    """Whether a value has the scales and zero points of a tensor of the source."""
+    try:
+        one, other = quantization(value.quant), tensor.quant
+    except ExpressionError:
+        return False
     if one is None or other is None:
         return one is other
     zero = other.zero_point if other.zero_point.size else np.zeros(other.scale.size, np.int64)

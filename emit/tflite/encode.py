@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flatbuffers
@@ -34,6 +34,9 @@ _CODES = {name: code for code, name in schema.OPERATORS.items()}
 _TYPES = {name: code for code, name in schema.TYPES.items()}
 _CLASSES = {name: (union, code) for union, classes in schema.UNIONS.items() for code, name in classes.items()}
 _BITS = {"int4": 4, "uint4": 4, "int2": 2}
+_VERSION = 2
+"""The field of an operator code that has its version."""
+
 _PLACEHOLDER = 127
 """What the narrow field of an operator code has where its number is wider."""
 
@@ -114,11 +117,11 @@ class _Encoder:
         self.builder.Finish(self.table(8, fields), file_identifier=IDENTIFIER)
         return bytes(self.builder.Output())
 
-    def table(self, width: int, fields: Mapping[int, tuple[str, Any]]) -> int:
-        """A table of so many fields; those that are 0 are left out, as their default is."""
+    def table(self, width: int, fields: Mapping[int, tuple[str, Any]], ones: Collection[int] = ()) -> int:
+        """A table of so many fields; those that are 0 are left out, as their default is, which is 1 of ``ones``."""
         self.builder.StartObject(width)
         for place, (kind, value) in fields.items():
-            getattr(self.builder, f"Prepend{kind}Slot")(place, value, 0)
+            getattr(self.builder, f"Prepend{kind}Slot")(place, value, int(place in ones))
         return int(self.builder.EndObject())
 
     def offsets(self, tables: Sequence[int]) -> int:
@@ -140,13 +143,10 @@ class _Encoder:
         fields = {
             schema.CODE_NARROW: ("Int8", min(number, _PLACEHOLDER)),
             schema.CODE_CUSTOM: ("UOffsetTRelative", text),
-            2: ("Int32", version),
+            _VERSION: ("Int32", version),
             schema.CODE_WIDE: ("Int32", number),
         }
-        self.builder.StartObject(4)
-        for place, (kind, value) in fields.items():
-            getattr(self.builder, f"Prepend{kind}Slot")(place, value, 1 if place == 2 else 0)
-        return int(self.builder.EndObject())
+        return self.table(4, fields, ones=(_VERSION,))
 
     def subgraph(self, subgraph: Subgraph, codes: dict[tuple[str, int], int]) -> int:
         tensors = [self.tensor(each) for each in subgraph.tensors]
