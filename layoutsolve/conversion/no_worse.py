@@ -51,9 +51,9 @@ def no_worse(
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
     first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
-    tiers = without_groupings(goal.levels)
-    cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(stays.price, tiers)
-    if cheaper or after.gains(first, executed=not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])):
+    levels = without_groupings(goal.levels)
+    cheaper = after.counts == first.counts and ranked(found.price, levels) < ranked(stays.price, levels)
+    if cheaper or after.gains(first, executed=not {"hidden", "nanoseconds"}.isdisjoint(levels[0])):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
         other = converted("min-transpose")

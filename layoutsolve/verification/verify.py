@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -335,26 +334,27 @@ class _Bench:
 
     def size(self, main: bytes) -> tuple[int, int]:
         """The first of the sizes of dynamic dimensions with which LiteRT computes anything."""
-        for size in () if self.data or self.sizes(SIZES[0]) == self.sizes(SIZES[-1]) else SIZES:
-            if all(prod(shape) <= LARGEST for shape in self.sizes(size)):
-                with suppress(RefusedError):
-                    runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
-                    if any(result.size for run in runs for result in run.results):
-                        return size
-        return SIZES[0]
+        tried = () if self.data or self.sizes(SIZES[0]) == self.sizes(SIZES[-1]) else SIZES
+        return next((size for size in tried if self._computes(main, size)), SIZES[0])
 
     def another(self, main: bytes) -> tuple[int, int] | None:
         """Other sizes of dynamic dimensions with which LiteRT computes as well: what holds for a batch of one may hold
         for no other.
         """
         first, others = self.open
-        for size in () if self.data else ((first + 1, others + 1), (first + 1, others), (first, others + 1)):
-            if self.sizes(size) != self.sizes(self.open) and all(prod(shape) <= LARGEST for shape in self.sizes(size)):
-                with suppress(RefusedError):
-                    runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
-                    if any(result.size for run in runs for result in run.results):
-                        return size
-        return None
+        tried = () if self.data else ((first + 1, others + 1), (first + 1, others), (first, others + 1))
+        new = (size for size in tried if self.sizes(size) != self.sizes(self.open))
+        return next((size for size in new if self._computes(main, size)), None)
+
+    def _computes(self, main: bytes, size: tuple[int, int]) -> bool:
+        """Whether LiteRT computes anything with some sizes of dynamic dimensions."""
+        if any(prod(shape) > LARGEST for shape in self.sizes(size)):
+            return False
+        try:
+            runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
+        except RefusedError:
+            return False
+        return any(result.size for run in runs for result in run.results)
 
     def _open(self, sample: int) -> tuple[int, int]:
         """The sizes of dynamic dimensions in a sample."""
