@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
 from experiments.make.demo import mobilenet
-from layoutsolve.emit.older_opsets import _REWRITES, bring
+from layoutsolve.emit.older_opsets import REWRITES, bring
 from layoutsolve.emit.opset import LOWEST_OPSET, OLDEST_OPSET
 from layoutsolve.errors import OptionError
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -167,7 +167,7 @@ def powered(random: np.random.Generator) -> onnx.ModelProto:
 
 
 CASES: dict[str, Draw] = {
-    **{op: reduced(op) for op in _REWRITES if op.startswith("Reduce")},
+    **{op: reduced(op) for op in REWRITES if op.startswith("Reduce")},
     **{op: soft(op) for op in ("Softmax", "LogSoftmax", "Hardmax")},
     **{op: compared(op) for op in ("GreaterOrEqual", "LessOrEqual")},
     **{op: extreme(op) for op in ("Min", "Max")},
@@ -189,7 +189,7 @@ CASES: dict[str, Draw] = {
 
 
 def test_every_rewrite_has_cases() -> None:
-    assert CASES.keys() == _REWRITES.keys()
+    assert CASES.keys() == REWRITES.keys()
 
 
 @pytest.mark.parametrize("op", CASES)

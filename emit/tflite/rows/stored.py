@@ -7,7 +7,7 @@ from layoutsolve.ir.graph import Value
 
 
 def same_bytes(call: Call) -> bool:
-    """Whether a node reads bytes and writes the same type."""
+    """Whether a node reads quantized int8 or uint8 and writes the same type."""
     value, made = call.value(0), call.output
     return value.in_bytes and made.in_bytes and value.dtype == made.dtype
 
@@ -28,7 +28,7 @@ def alike(call: Call) -> bool:
 
 
 def multiplies(data: Value, weights: Value) -> bool:
-    """Whether a kernel multiplies quantised numbers by weights of their types: bytes by bytes of one scale, or numbers
+    """Whether a kernel multiplies quantized data by weights of their types: bytes by bytes of one scale, or integers
     with a sign by int8 around zero.
     """
     if data.quant is None or weights.quant is None or data.quant.axis is not None:
