@@ -48,7 +48,7 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/targets/files/{name}.json" for name in targets}
     systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert")
-    systems += ("coreml", "nnapi", "qnn", "tensorrt", "webgpu")
+    systems += ("coreml", "cuda", "directml", "nnapi", "qnn", "tensorrt", "webgpu")
     expected |= {f"layoutsolve/solver/targets/files/{name}.toml" for name in systems}
     expected |= {"layoutsolve/proto/ort_kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")

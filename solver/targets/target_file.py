@@ -37,7 +37,7 @@ SHIPPED = (
 SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert")
 """Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
 
-COUNTED = ("coreml", "nnapi", "qnn", "tensorrt", "webgpu")
+COUNTED = ("coreml", "cuda", "directml", "nnapi", "qnn", "tensorrt", "webgpu")
 """Runtimes that were not measured: Transposes count, and nothing else, and which operators they run is from their own
 lists.
 """
@@ -51,7 +51,7 @@ TFLITE_TARGET = "litert"
 ALIASES = {"ort-x86-vnni": DEFAULT_TARGET, "litert-nhwc": TFLITE_TARGET}
 """Other names of targets that come with the package."""
 
-UNMEASURED = ("cuda", "directml", "mnn", "opencv", "rocm", "webnn")
+UNMEASURED = ("mnn", "opencv", "rocm", "webnn")
 """Runtimes that somebody may ask for by name, and that have no target."""
 
 FOLDER = Path(__file__).with_name("files")

@@ -245,7 +245,7 @@ def test_a_name_is_no_domain() -> None:
 
 
 def test_runtimes_without_a_target() -> None:
-    for name in ("DirectML", "cuda", "mnn"):
+    for name in ("ROCm", "webnn", "mnn"):
         with pytest.raises(
             OptionError, match=f"there is no target for '{name}', which was not measured: use 'portable'"
         ):
