@@ -22,6 +22,7 @@ from layoutsolve.frontend.passes import (
     pixels,
     recurrent,
     symmetric,
+    symmetric_activations,
     unsigned,
     upsampling,
     weights,
@@ -29,7 +30,7 @@ from layoutsolve.frontend.passes import (
 )
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.options import Reading
+from layoutsolve.frontend.tflite.lowering.options import KEEPING, Reading
 from layoutsolve.frontend.tflite.lowering.registry import register
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading import reader
@@ -132,10 +133,12 @@ def lowered(
     graph = affine.folded(graph)
     if reading.quant == "float":
         graph = float_activations.computed(graph, budget)
+    elif reading.quant == "symmetric":
+        graph = symmetric_activations.computed(graph, budget)
     elif reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
     graph = whole_blocks.cut(channel_rounding.rounded(graph, reading.storage, budget), reading.storage, budget)
-    if reading.quant not in ("float", "exact"):  # in which no kernel computes on bytes
+    if reading.quant not in KEEPING:  # in which no kernel of this machine computes on bytes
         graph = _as_stored(graph, reading, budget)
     direct = Counter(node.op for node in graph.nodes)
     operators = sum(len(subgraph.operators) for subgraph in model.subgraphs)

@@ -94,8 +94,9 @@ def convert(
     :param custom: custom operators without a lowering: an 'error' that lists them, or 'passthrough', which writes them
         as nodes of the domain ``layoutsolve.custom``.
     :param quant: the format of quantized operators: 'qdq', float operators between QuantizeLinear and DequantizeLinear,
-        which runtimes fuse into int8 kernels; 'qoperator', these kernels; 'float', dequantized operators that still
-        saturate; 'exact', integer arithmetic that is bit-exact with LiteRT (``docs/quantised.md``).
+        which runtimes fuse into int8 kernels; 'qoperator', these kernels; 'symmetric', the former without zero points,
+        rounded anew; 'float', dequantized operators that still saturate; 'exact', integer arithmetic that is bit-exact
+        with LiteRT (``docs/quantised.md``).
     :param dynamic: hybrid (dynamic range) fully-connected layers: 'float', or 'integer' with activations quantized at
         run time as in LiteRT, where the target lists that as faster.
     :param weights: asymmetric 8-bit convolution weights: kept ('source'), or rounded to zero point 0 ('symmetric'),
@@ -311,12 +312,20 @@ def verify(
             return _compared(content, asked, path, inside, chosen)
 
 
+ROUNDED = (
+    "--quant symmetric rounds activations in steps of its own, so that results are not the source's: verify --quant "
+    "float, which computes the same without rounding, and measure the accuracy on your own data"
+)
+
+
 def _compared(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     from layoutsolve.verification.runtimes import RefusedError
     from layoutsolve.verification.verdict import refused
 
+    if conversion.reading.quant == "symmetric" and not conversion.graph.imports:
+        return refused(RefusedError(ROUNDED), chosen["seed"])
     try:
         return _run_both(source, conversion, model, inside, chosen)
     except RefusedError as error:

@@ -53,9 +53,14 @@ class _Held:
     factor: float = 1.0
     offset: float = 0.0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are those numbers themselves."""
+        return self == _Held(self.name)
+
     def then(self, before: Quant, after: Quant) -> _Held:
         """The numbers that are meant by what is stored for these, if they are taken by other parameters."""
-        (old, zero), (new, moved) = _parameters(before), _parameters(after)
+        (old, zero), (new, moved) = parameters(before), parameters(after)
         factor, offset = new / old, (zero - moved) * new
         return _Held(self.name, self.factor * factor, self.offset * factor + offset)
 
@@ -69,25 +74,25 @@ def computed(graph: Graph, budget: Budget) -> Graph:
     """The same graph with activations computed as floats. Constants that are written anew count in the
     ``budget``.
     """
-    if not any(_is_activation(value) for value in graph.values.values()):
+    if not any(is_activation(value) for value in graph.values.values()):
         return graph
-    return _Floats(graph, budget).result()
+    return Floats(graph, budget).result()
 
 
-def _is_activation(value: Value) -> bool:
-    """Whether a value is computed, or given, and means real numbers, in steps of one size."""
+def is_activation(value: Value) -> bool:
+    """Whether a value is computed, or given, and stands for floats, in steps of one size."""
     return value.data is None and value.dtype in SMALL and value.quant is not None and value.quant.axis is None
 
 
-def _parameters(quant: Quant) -> tuple[float, int]:
+def parameters(quant: Quant) -> tuple[float, int]:
     return float(quant.scale[0]), int(quant.zero_point[0])
 
 
-def _range(value: Value) -> Range:
+def range_of(value: Value) -> Range:
     """The least and the greatest number that an activation can stand for."""
     if value.quant is None:
         return ANY
-    limits, (scale, zero) = np.iinfo(value.dtype), _parameters(value.quant)
+    limits, (scale, zero) = np.iinfo(value.dtype), parameters(value.quant)
     return (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
 
 
@@ -97,7 +102,7 @@ def _clamped(first: Range, then: Range) -> Range:
     return low, high
 
 
-class _Floats:
+class Floats:
     """Writes the nodes anew. ``held`` has what holds the numbers of a value, ``within`` between which they lie."""
 
     def __init__(self, graph: Graph, budget: Budget) -> None:
@@ -115,8 +120,17 @@ class _Floats:
         self.open = {name for name in graph.values if self._is_clamped_later(name)}
 
     def result(self) -> Graph:
+        """The graph that is written."""
+        self.compute()
+        return self.written()
+
+    def compute(self) -> None:
+        """Write all nodes."""
         for node in self.graph.nodes:
             self._node(node)
+
+    def written(self) -> Graph:
+        """The graph of what was written, as far as something depends on it."""
         nodes = live(self.nodes, self.graph.outputs, self.values, self.graph.formulas)
         return used(self.graph, nodes, self.values)
 
@@ -124,7 +138,7 @@ class _Floats:
 
     def _node(self, node: Node) -> None:
         small = [self.graph.values[name] for name in (*node.inputs, *node.outputs) if name]
-        if node.op in CONTROL or not any(map(_is_activation, small)):
+        if node.op in CONTROL or not any(map(is_activation, small)):
             self._keep(node)
         elif node.storage and not self._moves(node):
             self._as_integers(node)
@@ -145,17 +159,17 @@ class _Floats:
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
         for stored, name in zip(outputs, node.outputs, strict=True):
             if stored != name:
-                self._write(node, "Identity", (stored,), self._float(name))
-                self._gives(name, _Held(name), _range(self.graph.values[name]))
+                self.dequantize(node, stored, self._float(name))
+                self._gives(name, _Held(name), range_of(self.graph.values[name]))
 
     def _of_one(self, node: Node) -> None:
         """A node that need not know what its numbers are times a factor, and moved."""
         source = self.graph.values[node.inputs[0]]
         for name in node.outputs:
             value = self.graph.values[name]
-            held, within = self._held(node.inputs[0], node), self.within.get(source.name, _range(source))
+            held, within = self._held(node.inputs[0], node), self.within.get(source.name, range_of(source))
             if node.storage and source.quant is not None and value.quant is not None:
-                held, within = held.then(source.quant, value.quant), _range(value)
+                held, within = held.then(source.quant, value.quant), range_of(value)
             self._gives(name, held.settled(self._scale(value)), within)
         first = self._held(node.inputs[0], node).name
         if node.op == "Identity":
@@ -176,7 +190,7 @@ class _Floats:
         for name in node.outputs:
             value, limits = self.graph.values[name], within
             held = _Held("").then(shared, value.quant) if shared and value.quant else _Held("")
-            self._gives(name, held.settled(self._scale(value)), _range(value) if node.storage else limits)
+            self._gives(name, held.settled(self._scale(value)), range_of(value) if node.storage else limits)
             made.append(self._float(name))
         bounds = self._bounds(node)
         if bounds is not None:
@@ -190,18 +204,18 @@ class _Floats:
         """A clamp together with those of what it reads and of what it gives."""
         value, given = self.graph.values[name], node.inputs[0]
         if given in self.open:
-            bounds = _clamped(_range(self.graph.values[given]), bounds)
-        if _is_activation(value) and not node.storage and name not in self.open:
-            bounds = _clamped(bounds, _range(value))
-        self.within[name] = _range(value) if node.storage else bounds
-        self._clip(node, source, bounds, made)
+            bounds = _clamped(range_of(self.graph.values[given]), bounds)
+        if is_activation(value) and not node.storage and name not in self.open:
+            bounds = _clamped(bounds, range_of(value))
+        self.within[name] = range_of(value) if node.storage else bounds
+        self.clip(node, source, bounds, made)
 
-    def _clip(self, node: Node, source: str, bounds: Range, made: str) -> None:
-        limits = [self._number(bound, made) if np.isfinite(bound) else "" for bound in bounds]
+    def clip(self, node: Node, source: str, bounds: Range, made: str) -> None:
+        limits = [self.number(bound, made) if np.isfinite(bound) else "" for bound in bounds]
         if limits == [""] * 2:
-            self._write(node, "Identity", (source,), made)
+            self.write(node, "Identity", (source,), made)
         else:
-            self._write(node, "Clip", (source, *limits) if limits[1] else (source, limits[0]), made)
+            self.write(node, "Clip", (source, *limits) if limits[1] else (source, limits[0]), made)
 
     # -- what is written for a value ---------------------------------------------------------------------------------
 
@@ -214,16 +228,16 @@ class _Floats:
         value, held = self.graph.values[name], replace(self.held[name], name=made)
         self.held[name] = held
         computed_with = name not in self.ends or name in self.graph.readers  # what is only stored saturates by that
-        if computed_with and _is_activation(value) and name not in self.open and self._may_saturate(value):
-            clipped = self._new(value, name, "clamped")
-            self._clip(node, self._scaled(held, name, node), _range(value), clipped)
-            self.held[name], self.within[name] = _Held(clipped), _range(value)
+        if computed_with and is_activation(value) and name not in self.open and self._may_saturate(value):
+            clipped = self.new(value, name, "clamped")
+            self.saturate(node, self._scaled(held, name, node), range_of(value), clipped)
+            self.held[name], self.within[name] = _Held(clipped), range_of(value)
         if name in self.ends:
-            self._write(node, "Identity", (self._scaled(self.held[name], name, node),), name)
+            self.quantize(node, self._scaled(self.held[name], name, node), name)
 
     def _may_saturate(self, value: Value) -> bool:
         """Whether numbers may be more than half a step beyond what the integers could mean."""
-        (low, high), (least, greatest) = self.within[value.name], _range(value)
+        (low, high), (least, greatest) = self.within[value.name], range_of(value)
         slack = self._scale(value) / 2
         return low < least - slack or high > greatest + slack
 
@@ -231,15 +245,15 @@ class _Floats:
         """What a node writes in place of a value: the value itself as real numbers, where it is no end."""
         value = self.graph.values[name]
         if name in self.ends:
-            return self._new(value, name, "real")
-        if _is_activation(value):
+            return self.new(value, name, "real")
+        if is_activation(value):
             self.values[name] = replace(value, dtype="float32", quant=None)
         return name
 
     def _integers(self, name: str) -> str:
         """What a node that gives integers writes: those of an activation get a name of their own."""
         value = self.graph.values[name]
-        if name in self.ends or not _is_activation(value):
+        if name in self.ends or not is_activation(value):
             return name
         made = self.taken.derived(name, "stored")
         self.values[made] = replace(value, name=made)
@@ -249,12 +263,12 @@ class _Floats:
 
     def _held(self, name: str, node: Node) -> _Held:
         """What holds the numbers of a value; those of an end are made of what is stored there, once for each region."""
-        if name in self.held or not _is_activation(self.graph.values[name]):
+        if name in self.held or not is_activation(self.graph.values[name]):
             return self.held.get(name, _Held(name))
         place = name, node.region
         if place not in self.read:
-            self.read[place] = self._new(self.graph.values[name], name, "real")
-            self._write(node, "Identity", (name,), self.read[place])
+            self.read[place] = self.new(self.graph.values[name], name, "real")
+            self.dequantize(node, name, self.read[place])
         return _Held(self.read[place])
 
     def _real(self, name: str, node: Node, shared: Quant | None) -> str:
@@ -267,7 +281,7 @@ class _Floats:
     def _plain(self, name: str, node: Node) -> str:
         """What holds the numbers of a value by themselves: made once for each region of those that it has scaled."""
         held = self._held(name, node) if name else _Held(name)
-        if held == _Held(held.name):
+        if held.is_plain:
             return held.name
         place = name, node.region
         if place not in self.read:
@@ -276,12 +290,12 @@ class _Floats:
 
     def _stored(self, name: str, node: Node) -> str:
         """What a node reads that looks at integers."""
-        if not name or not _is_activation(self.graph.values[name]):
+        if not name or not is_activation(self.graph.values[name]):
             return self._plain(name, node)
         if name in self.ends:
             return name
         made = self._integers(name)
-        self._write(node, "Identity", (self._plain(name, node),), made)
+        self.quantize(node, self._plain(name, node), made)
         return made
 
     def _meant(self, value: Value, shared: Quant) -> str:
@@ -304,8 +318,8 @@ class _Floats:
         found, value = held.name, self.graph.values[name]
         for op, number, idle in (("Mul", held.factor, 1.0), ("Add", held.offset, 0.0)):
             if number != idle:
-                made = self._new(value, name, "scaled" if op == "Mul" else "moved")
-                self._write(node, op, (found, self._number(number, made)), made)
+                made = self.new(value, name, "scaled" if op == "Mul" else "moved")
+                self.write(node, op, (found, self.number(number, made)), made)
                 found = made
         return found
 
@@ -317,7 +331,7 @@ class _Floats:
             return False
         values = [self.graph.values[name] for name in (*node.inputs, *node.outputs) if name]
         small = [value for value in values if value.dtype in SMALL]
-        if not all(_is_activation(value) or value.data is not None for value in small):
+        if not all(is_activation(value) or value.data is not None for value in small):
             return False
         if any(value.quant is not None and value.quant.axis is not None for value in small):
             return False
@@ -341,7 +355,7 @@ class _Floats:
         """Whether a node may read numbers before they are scaled: it mixes them in parts that add up to one."""
         if node.op not in OF_ONE or node.domain or (len(node.outputs) > 1 and node.op != "Split"):
             return False
-        if not _is_activation(self.graph.values[node.inputs[0]]):
+        if not is_activation(self.graph.values[node.inputs[0]]):
             return node.op == "Identity" and self.graph.values[node.inputs[0]].data is None
         beyond = (node.attributes.get("coordinate_transformation_mode"), node.attributes.get("mode"))
         return (
@@ -360,7 +374,7 @@ class _Floats:
     def _within(self, name: str) -> Range:
         value = self.graph.values[name]
         if value.data is None:
-            return self.within.get(name, _range(value))
+            return self.within.get(name, range_of(value))
         if value.quant is None or not value.data.size:
             return ANY
         numbers = value.quant.real(value.data)
@@ -386,31 +400,45 @@ class _Floats:
     def _is_clamped_later(self, name: str) -> bool:
         """Whether all that reads an activation clamps it, so that both are one clamp."""
         readers = self.graph.readers.get(name, [])
-        if name in self.ends or not readers or not _is_activation(self.graph.values[name]):
+        if name in self.ends or not readers or not is_activation(self.graph.values[name]):
             return False
         return all(
             node.inputs[0] == name and (not node.storage or self._moves(node)) and self._bounds(node) is not None
             for node in readers
         )
 
+    # -- where numbers are stored --------------------------------------------------------------------------------------
+
+    def dequantize(self, node: Node, name: str, made: str) -> None:
+        """What integers mean that are stored: those of an input, a state, or what an operator on integers gives."""
+        self.write(node, "Identity", (name,), made)
+
+    def quantize(self, node: Node, source: str, name: str) -> None:
+        """Numbers as the integers that an output, a state, or an operator on integers wants."""
+        self.write(node, "Identity", (source,), name)
+
+    def saturate(self, node: Node, source: str, within: Range, made: str) -> None:
+        """Numbers that the integers of the source saturate."""
+        self.clip(node, source, within, made)
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def _write(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
+    def write(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
         """A node beside another one."""
         self.nodes.append(Node(op, inputs, (output,), origin=node.origin, region=node.region))
 
-    def _new(self, value: Value, name: str, label: str) -> str:
-        """A new value of real numbers."""
+    def new(self, value: Value, name: str, label: str) -> str:
+        """A new value of floats."""
         made = self.taken.derived(name, label)
-        dtype = "float32" if _is_activation(value) else value.dtype
+        dtype = "float32" if is_activation(value) else value.dtype
         self.values[made] = Value(made, dtype, value.shape)
         return made
 
-    def _number(self, number: float, name: str) -> str:
+    def number(self, number: float, name: str) -> str:
         """A constant."""
         made = self.taken.derived(name, "number")
         self.values[made] = Value(made, "float32", (), None, np.array(number, np.float32))
         return made
 
     def _scale(self, value: Value) -> float:
-        return 0.0 if value.quant is None else _parameters(value.quant)[0]
+        return 0.0 if value.quant is None else parameters(value.quant)[0]

@@ -173,7 +173,7 @@ def add_reading(group: Group) -> None:
         "--quant",
         default="qdq",
         metavar="WHAT",
-        help="quantized operators: qdq (default), qoperator, float or exact (bit for bit)",
+        help="quantized operators: qdq (default), qoperator, symmetric, float or exact (bit for bit)",
     )
     group.add_argument(
         "--dynamic",

@@ -6,7 +6,7 @@ from typing import Literal
 
 Objective = Literal["min-executed", "min-transpose", "min-bytes", "min-nodes", "min-latency"]
 Strategy = Literal["cpsat", "mincut", "push", "propagate", "transpose"]
-Quant = Literal["qdq", "qoperator", "float", "exact"]
+Quant = Literal["qdq", "qoperator", "symmetric", "float", "exact"]
 Dynamic = Literal["float", "integer"]
 Weights = Literal["source", "symmetric"]
 Format = Literal["onnx", "tflite"]

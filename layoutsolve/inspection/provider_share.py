@@ -35,7 +35,7 @@ class Share:
         most = sorted(self.cpu.items(), key=lambda each: (-each[1], each[0]))
         others = ", ".join(f"{count} {name}" for name, count in most[:8]) + (", ..." if len(most) > 8 else "")
         rest = f"; the CPU runs {others} ({counted(self.crossings, 'tensor')} cross)" if self.cpu else ""
-        zeros = f"; {self.asymmetric} have zero points, which it refuses (--quant float)" if self.asymmetric else ""
+        zeros = f"; {self.asymmetric} have zero points, which it refuses (--quant symmetric)" if self.asymmetric else ""
         return f"counted only, not measured: it lists {self.operators} of {counted(total, 'operator')}{rest}{zeros}"
 
 

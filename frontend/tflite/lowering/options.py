@@ -12,11 +12,11 @@ from layoutsolve.ir.storage_options import USUAL, Dynamic, Storage
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
 
-QUANT = ("qdq", "qoperator", "float", "exact")
+QUANT = ("qdq", "qoperator", "symmetric", "float", "exact")
 """How operators on quantised numbers may be written."""
 
-KEEPING = ("float", "exact")
-"""The ways of :data:`QUANT` in which no kernel on bytes is used, which alone mind where the zero of weights is."""
+KEEPING = ("symmetric", "float", "exact")
+"""The ways of :data:`QUANT` in which no kernel is used that minds where the zero of weights is, or none is left."""
 
 WEIGHTS = ("source", "symmetric")
 """How weights of bytes of convolutions may be stored: as they are, or as the nearest ones whose zero is 0."""
@@ -37,10 +37,10 @@ class Reading:
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
     :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, runtimes' kernels on bytes in
-    their place, operators on real numbers that saturate, or on integers. ``dynamic`` says which products of floats by
-    weights of bytes are computed in integers, by default none. ``weights`` is one of :data:`WEIGHTS`,
-    ``initializer_inputs`` of :data:`INITIALIZER_INPUTS`. Raises
-    :class:`OptionError` for values that mean nothing.
+    their place, the former in steps around zero, operators on real numbers that saturate, or on integers. ``dynamic``
+    says which products of floats by weights of bytes are computed in integers, by default none. ``weights`` is one of
+    :data:`WEIGHTS`, ``initializer_inputs`` of :data:`INITIALIZER_INPUTS`. Raises :class:`OptionError` for values that
+    mean nothing.
     """
 
     custom: str = "error"

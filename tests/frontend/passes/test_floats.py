@@ -42,12 +42,14 @@ def quant(random: np.random.Generator, dtype: str) -> Quant:
     return Quant(np.array([random.uniform(0.005, 0.03)], np.float32), np.array([zero], dtype))
 
 
-def network(seed: int) -> Graph:
-    """A graph of random operators on quantised tensors, of which the last one is an output, and one is as floats."""
+def network(seed: int, count: int | None = None) -> Graph:
+    """A graph of random operators on quantised tensors, or of so many, of which the last one is an output, and one is
+    as floats.
+    """
     b, random = GraphBuilder(seed), np.random.default_rng(seed)
     dtype = str(random.choice(["int8", "uint8", "int16"]))
     names = [b.input(*SHAPE, dtype=dtype, quant=quant(random, dtype)) for _ in range(2)]
-    for _ in range(int(random.integers(4, 12))):
+    for _ in range(int(random.integers(4, 12)) if count is None else count):
         kind, x = str(random.choice(KINDS)), str(random.choice(names))
         same, new = b.values[x].quant, quant(random, dtype)
         storage, attributes, shape, inputs = False, {}, SHAPE, [x]
@@ -197,13 +199,13 @@ def test_what_is_read_several_times_is_made_once() -> None:
     assert [value.data[0] for value in made.values.values() if value.data is not None] == [np.float32(-0.5), -1.0]
 
 
-def convolution() -> bytes:
-    """A convolution of int8 with a clamp and a view, whose ends are stored as integers."""
+def convolution(zero: int = 3, last: int = -128) -> bytes:
+    """A convolution of int8 with a clamp and a view, whose ends are stored as integers with these zero points."""
     builder, random = Builder(), np.random.default_rng(0)
-    x = builder.input("x", (1, 6, 6, 8), "int8", quant=Steps([0.05], [3]))
+    x = builder.input("x", (1, 6, 6, 8), "int8", quant=Steps([0.05], [zero]))
     weights = builder.constant("w", random.integers(-127, 128, (8, 3, 3, 8)), "int8", Steps([0.01], [0]))
     bias = builder.constant("b", random.integers(-1000, 1000, 8), "int32", Steps([0.0005], [0]))
-    y = builder.tensor("y", (1, 6, 6, 8), "int8", quant=Steps([0.04], [-128]))
+    y = builder.tensor("y", (1, 6, 6, 8), "int8", quant=Steps([0.04], [last]))
     options = {"padding": "SAME", "strideH": 1, "strideW": 1, "fusedActivationFunction": "RELU6"}
     options |= {"dilationHFactor": 1, "dilationWFactor": 1}
     builder.operator("CONV_2D", [x, weights, bias], [y], options)

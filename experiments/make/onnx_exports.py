@@ -1,0 +1,163 @@
+"""Models of torchvision, timm and transformers as PyTorch exports them to ONNX: architectures that people deploy, with
+random weights of a fixed seed.
+
+One architecture of each family of timm, its smallest, and of transformers small configurations. Of two in a row the
+first is exported by TorchScript, the second by torch.export (``dynamo``). What an exporter refuses is printed and left
+out. It needs an environment of its own: ``pip install torch torchvision timm transformers onnxscript``. The other
+experiments measure the folder::
+
+    python -m experiments.make.onnx_exports FOLDER [--only TEXT] [--exporter both]
+    python -m experiments.compare.onnx_models FOLDER --time
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+import torchvision
+import transformers
+from torch import Tensor, nn
+
+OPSET = {"script": 17, "dynamo": 18}
+"""By exporter, the operator set that it writes."""
+
+TIMM = (
+    "cait_xxs24_224 coat_tiny convit_tiny convmixer_768_32 cpubone_nano crossvit_tiny_240 cs3darknet_focus_s "
+    "cspnext_tiny davit_tiny deit_tiny_patch16_224 dla46x_c dpn48b edgenext_xx_small efficientformer_l1 "
+    "efficientformerv2_s0 efficientvim_m1 efficientvit_b0 efficientvit_m0 fasternet_t0 fastvit_t8 focalnet_tiny_srf "
+    "gcvit_xxtiny ghostnet_050 gmlp_ti16_224 halonet_h1 hardcorenas_b hgnetv2_b0 hrnet_w18_small iformer_t "
+    "inception_next_atto lcnet_035 lcnetv2_small legacy_seresnet18 levit_128s lowformer_b0 mobilenetv3_small_050 "
+    "mobilenetv4_conv_small mobilevit_xxs mobilevitv2_050 mvitv2_tiny nest_tiny pit_ti_224 poolformerv2_s12 pvt_v2_b0 "
+    "rdnet_tiny regnetx_002 repghostnet_050 repvit_m1 res2next50 resnest14d resnetv2_18 rexnet_100 selecsls42 "
+    "sequencer2d_s shvit_s1 skresnet18 starnet_s050 swiftformer_xs swin_tiny_patch4_window7_224 "
+    "swinv2_tiny_window8_256 swinv2_cr_tiny_224 test_byobnet test_coatnet test_convnext test_mambaout test_nfnet "
+    "tiny_vit_5m_224 tnt_s_legacy_patch16_224 tresnet_m twins_svt_small visformer_tiny "
+    "vit_tiny_patch16_dinov3_qkvb xcit_nano_12_p16_224"
+)
+TORCHVISION = (
+    "convnext_tiny densenet121 efficientnet_b0 googlenet inception_v3 mnasnet0_5 mobilenet_v2 mobilenet_v3_large "
+    "regnet_y_400mf resnet18 resnext50_32x4d shufflenet_v2_x1_0 squeezenet1_1"
+)
+SEGMENTATION = ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large")
+
+SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+CAUSAL = {**SMALL, "num_key_value_heads": 2, "vocab_size": 256}
+IMAGES = {**SMALL, "image_size": 64, "patch_size": 16}
+TRANSFORMERS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    "Albert": ({**SMALL, "embedding_size": 32, "vocab_size": 256}, (1, 16)),
+    "Bert": ({**SMALL, "vocab_size": 256}, (1, 16)),
+    "ConvNext": ({"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 2, 1]}, (1, 3, 64, 64)),
+    "Deit": (IMAGES, (1, 3, 64, 64)),
+    "Dinov2": (IMAGES, (1, 3, 64, 64)),
+    "DistilBert": ({"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": 256}, (1, 16)),
+    "Electra": ({**SMALL, "embedding_size": 32, "vocab_size": 256}, (1, 16)),
+    "GPT2": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256}, (1, 16)),
+    "Gemma": ({**CAUSAL, "head_dim": 16}, (1, 16)),
+    "Llama": (CAUSAL, (1, 16)),
+    "Mistral": (CAUSAL, (1, 16)),
+    "MPNet": ({**SMALL, "vocab_size": 256}, (1, 16)),
+    "Phi": (CAUSAL, (1, 16)),
+    "Qwen2": (CAUSAL, (1, 16)),
+    "Roberta": ({**SMALL, "vocab_size": 256}, (1, 16)),
+    "Segformer": ({"hidden_sizes": [16, 32, 40, 64], "depths": [1, 1, 1, 1]}, (1, 3, 64, 64)),
+    "Swin": ({"image_size": 64, "embed_dim": 24, "depths": [1, 2], "num_heads": [2, 4]}, (1, 3, 64, 64)),
+    "ViT": (IMAGES, (1, 3, 64, 64)),
+    "Wav2Vec2": ({**SMALL, "num_feat_extract_layers": 3, "conv_dim": [32] * 3, "conv_stride": [5, 2, 2],
+                  "conv_kernel": [10, 3, 3], "num_conv_pos_embeddings": 16}, (1, 1600)),
+}  # fmt: skip
+
+Made = Callable[[], tuple[nn.Module, Tensor]]
+
+
+class First(nn.Module):
+    """What a model gives first, of outputs that are no tensor."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = self.model(x)
+        while not isinstance(given, Tensor):
+            given = next(iter(given.values() if hasattr(given, "values") else given))
+        return given
+
+
+def architectures() -> Iterator[tuple[str, Made]]:
+    """All architectures by name, with what makes the model and an input."""
+    for name in TIMM.split():
+        yield f"timm-{name}", lambda name=name: of_timm(name)
+    for name in TORCHVISION.split():
+        yield (
+            f"torchvision-{name}",
+            lambda name=name: (
+                torchvision.models.get_model(name, weights=None, num_classes=10),
+                torch.randn(1, 3, 299 if name == "inception_v3" else 224, 224 if name != "inception_v3" else 299),
+            ),
+        )
+    for name in SEGMENTATION:
+        yield (
+            f"torchvision-{name}",
+            lambda name=name: (
+                torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=4),
+                torch.randn(1, 3, 256, 256),
+            ),
+        )
+    for name in TRANSFORMERS:
+        yield f"transformers-{name.lower()}", lambda name=name: of_transformers(name)
+
+
+def of_timm(name: str) -> tuple[nn.Module, Tensor]:
+    """A model of timm, and an image of the size that it is made for."""
+    model = timm.create_model(name, pretrained=False, num_classes=10, exportable=True)
+    return model, torch.randn(1, *model.default_cfg["input_size"])
+
+
+def of_transformers(name: str) -> tuple[nn.Module, Tensor]:
+    """A model of transformers, and an image, a sound or words."""
+    sizes, shape = TRANSFORMERS[name]
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    config.use_cache = False
+    model = getattr(transformers, f"{name}Model")(config)
+    return model, torch.randint(0, 256, shape) if shape == (1, 16) else torch.randn(shape)
+
+
+def export(made: Made, seed: int, path: Path, exporter: str) -> None:
+    """Write one model."""
+    torch.manual_seed(seed)
+    model, x = made()
+    moved = {"dynamo": True, "external_data": False} if exporter == "dynamo" else {"dynamo": False}
+    with torch.no_grad():
+        torch.onnx.export(First(model).eval(), (x,), path, opset_version=OPSET[exporter], verbose=False, **moved)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="those whose names have this in them")
+    parser.add_argument("--exporter", choices=("both", "each", *OPSET), default="each", help="by default in turn")
+    asked = parser.parse_args(arguments)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    for number, (name, made) in enumerate(architectures()):
+        chosen = [[*OPSET][number % 2]] if asked.exporter == "each" else [asked.exporter]
+        for exporter in OPSET if asked.exporter == "both" else chosen:
+            path = asked.folder / f"{name}-{exporter}.onnx"
+            if asked.only not in path.stem or path.exists():
+                continue
+            try:
+                export(made, zlib.crc32(name.encode()), path, exporter)
+            except Exception as error:  # what exporters raise has no common class
+                path.unlink(missing_ok=True)
+                print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}")
+                continue
+            print(f"{path.stem}: {path.stat().st_size / 2**20:.1f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
