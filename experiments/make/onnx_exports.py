@@ -53,7 +53,7 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "Albert": ({**SMALL, "embedding_size": 32, "vocab_size": 256}, (1, 16)),
     "Bert": ({**SMALL, "vocab_size": 256}, (1, 16)),
     "ConvNext": ({"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 2, 1]}, (1, 3, 64, 64)),
-    "Deit": (IMAGES, (1, 3, 64, 64)),
+    "DeiT": (IMAGES, (1, 3, 64, 64)),
     "Dinov2": (IMAGES, (1, 3, 64, 64)),
     "DistilBert": ({"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": 256}, (1, 16)),
     "Electra": ({**SMALL, "embedding_size": 32, "vocab_size": 256}, (1, 16)),
@@ -145,18 +145,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     asked.folder.mkdir(parents=True, exist_ok=True)
     for number, (name, made) in enumerate(architectures()):
-        chosen = [[*OPSET][number % 2]] if asked.exporter == "each" else [asked.exporter]
-        for exporter in OPSET if asked.exporter == "both" else chosen:
+        exporters = [*OPSET] if asked.exporter in ("each", "both") else [asked.exporter]
+        for exporter in reversed(exporters) if number % 2 else exporters:
             path = asked.folder / f"{name}-{exporter}.onnx"
-            if asked.only not in path.stem or path.exists():
+            if asked.only not in path.stem:
                 continue
-            try:
-                export(made, zlib.crc32(name.encode()), path, exporter)
-            except Exception as error:  # what exporters raise has no common class
-                path.unlink(missing_ok=True)
-                print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}")
-                continue
-            print(f"{path.stem}: {path.stat().st_size / 2**20:.1f} MB", flush=True)
+            written = path.exists() or _exported(made, zlib.crc32(name.encode()), path, exporter)
+            if written and asked.exporter != "both":  # the other one is for what the first refuses
+                break
+
+
+def _exported(made: Made, seed: int, path: Path, exporter: str) -> bool:
+    """Write one model, and tell its size, or why an exporter refuses it."""
+    try:
+        export(made, seed, path, exporter)
+    except Exception as error:  # what exporters raise has no common class
+        path.unlink(missing_ok=True)
+        said = str(error).splitlines() or [""]
+        print(f"{path.stem}: {type(error).__name__}: {said[0][:120]}", flush=True)
+        return False
+    print(f"{path.stem}: {path.stat().st_size / 2**20:.1f} MB", flush=True)
+    return True
 
 
 if __name__ == "__main__":

@@ -97,6 +97,7 @@ COMMANDS = {
     "compare.strategies": [MODELS],
     "measure.streaming": [],
     "compare.targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
+    "make.onnx_exports": ["{scratch}", "--only", "test_convnext"],
     "make.torch_exports": ["{scratch}"],
     "compare.tvm_layouts": [MODELS, "--only", "network/00000"],
     "compare.verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
@@ -111,7 +112,7 @@ PREPARED.set_forkserver_preload(
 )
 """Where processes begin with what takes long to load, and nothing that is running."""
 
-NEEDS = {"fuzz.coverage": "atheris", "make.torch_exports": "litert_torch", "compare.tvm_layouts": "tvm"}
+NEEDS = {"fuzz.coverage": "atheris", "make.onnx_exports": "timm", "make.torch_exports": "litert_torch", "compare.tvm_layouts": "tvm"}
 """The packages without which an experiment is left out: they are not among those for development."""
 
 
