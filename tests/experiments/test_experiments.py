@@ -99,6 +99,7 @@ COMMANDS = {
     "compare.targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "make.onnx_exports": ["{scratch}", "--only", "test_convnext"],
     "make.torch_exports": ["{scratch}"],
+    "compare.tflite_writers": ["{onnx}", "--time"],
     "compare.tvm_layouts": [MODELS, "--only", "network/00000"],
     "compare.verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
     "measure.whole": ["40", "80"],
@@ -112,7 +113,12 @@ PREPARED.set_forkserver_preload(
 )
 """Where processes begin with what takes long to load, and nothing that is running."""
 
-NEEDS = {"fuzz.coverage": "atheris", "make.onnx_exports": "timm", "make.torch_exports": "litert_torch", "compare.tvm_layouts": "tvm"}
+NEEDS = {
+    "fuzz.coverage": "atheris",
+    "make.onnx_exports": "timm",
+    "make.torch_exports": "litert_torch",
+    "compare.tvm_layouts": "tvm",
+}
 """The packages without which an experiment is left out: they are not among those for development."""
 
 
