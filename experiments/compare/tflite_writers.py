@@ -6,7 +6,7 @@ time and peak memory are those of its process. What it writes is right where Lit
 Runtime gives without optimisation, whatever order its inputs and outputs have their dimensions in. Times are those of
 LiteRT with XNNPACK on one thread, in turn, by that of layoutsolve's file::
 
-    python -m experiments.compare.tflite_writers FOLDER [--time]
+    python -m experiments.compare.tflite_writers FOLDER [--time] [--options "--inputs nhwc"]
         [--with "onnx2tf=onnx2tf -i SOURCE -o FOLDER -n"] [--jsonl ROWS] [--largest MB]
 
 With ``--jsonl`` rows are added to a file, and models that it has are not tried again.
@@ -18,6 +18,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -27,7 +28,6 @@ from itertools import permutations
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
 
 import numpy as np
 
@@ -46,6 +46,18 @@ RIGHT = 1e-3
 
 DEEPEST = 5
 """How many dimensions are tried in all orders."""
+
+
+_MEASURED = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(chr(10), used.ru_utime + used.ru_stime, used.ru_maxrss)
+sys.exit(code)
+"""
+"""Runs a command, and tells its processor time and peak memory in kilobytes: a process of its own, as what is forked
+counts the memory of its parent.
+"""
 
 
 @dataclass(frozen=True)
@@ -93,20 +105,22 @@ def written(command: str, source: Path, folder: Path, seconds: float) -> tuple[P
     shutil.copyfile(source, copy)
     into.mkdir()
     words = {"SOURCE": str(copy), "OUTPUT": str(output), "FOLDER": str(into)}
-    with (folder / "log").open("w+b") as log:
-        process = subprocess.Popen([words.get(each, each) for each in shlex.split(command)], stdout=log, stderr=log)
-        timer = Timer(seconds, process.kill)
-        timer.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        log.seek(0)
-        said = log.read().decode(errors="replace").strip().splitlines() or ["no word"]
+    started = [sys.executable, "-I", "-c", _MEASURED, *(words.get(each, each) for each in shlex.split(command))]
+    done = subprocess.Popen(
+        started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True
+    )
+    try:
+        text, _ = done.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(done.pid, signal.SIGKILL)
+        done.communicate()
+        raise FailedError("slow", f"more than {seconds:g} s") from None
+    *said, figures = text.decode(errors="replace").strip().splitlines() or ["0 0"]
     found = [output] if output.is_file() else [path for path in into.rglob("*.tflite") if "float16" not in path.name]
     if not found:
-        raise FailedError("refused" if process.returncode == 2 else "failed", said[-1][:200])
-    spent = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-    return min(found, key=lambda path: len(path.name)), *spent
+        raise FailedError("refused" if done.returncode == 2 else "failed", (said or ["no word"])[-1][:200])
+    spent, kilobytes = figures.split()
+    return min(found, key=lambda path: len(path.name)), float(spent), float(kilobytes) / 1024
 
 
 # -- running -------------------------------------------------------------------------------------------------------
@@ -240,12 +254,13 @@ def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--with", dest="others", action="append", default=[], metavar="NAME=COMMAND")
+    parser.add_argument("--options", default="", metavar="WORDS", help="of layoutsolve's own command")
     parser.add_argument("--time", action="store_true", help="time all files in turn")
     parser.add_argument("--seconds", type=float, default=300.0, help="that each command may take (default: 300)")
     parser.add_argument("--largest", type=float, default=inf, metavar="MB", help="leave out larger files")
     parser.add_argument("--jsonl", type=Path, metavar="ROWS", help="add rows to a file, and go on where it ends")
     options = parser.parse_args(given)
-    ways = {OWN: f"{shlex.quote(sys.executable)} -I -m layoutsolve SOURCE -o OUTPUT"}
+    ways = {OWN: f"{shlex.quote(sys.executable)} -I -m layoutsolve SOURCE -o OUTPUT {options.options}"}
     ways |= {name: command for name, _, command in (each.partition("=") for each in options.others)}
     kept = options.jsonl.read_text().splitlines() if options.jsonl and options.jsonl.exists() else []
     found = [Row(**json.loads(line)) for line in kept]
