@@ -13,6 +13,7 @@ from layoutsolve.frontend.passes import (
     block_moves,
     channel_rounding,
     dilations,
+    einsums,
     float_activations,
     groups,
     hard_activations,
@@ -119,8 +120,7 @@ def lowered(
 
         graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
         graph = hard_activations.recognise(graph)
-        if not reading.storage.decomposed:
-            graph = layer_norm.recognise(graph, budget)
+        graph = einsums.products(graph) if reading.storage.decomposed else layer_norm.recognise(graph, budget)
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed

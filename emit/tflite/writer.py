@@ -12,7 +12,9 @@ from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.gelus import recognised
 from layoutsolve.emit.tflite.meanings import annotated
 from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
+from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
+from layoutsolve.emit.tflite.views import compacted, merged, within_limits
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.tflite.reading.model import Model, Signature, Subgraph
 from layoutsolve.ir.graph import KEPT, Graph, Node
@@ -46,7 +48,10 @@ def written(graph: Graph, source: Origins | None = None, facts: Mapping[str, str
             gaps += _node(draft, node, together.get(number), source is not None)
     if gaps:
         raise UnsupportedError(gaps)
-    return _model(draft, source, facts or {})
+    try:
+        return _model(draft, source, facts or {})
+    except ExpressionError as error:
+        raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
 
 
 def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str]) -> Model:
@@ -54,7 +59,13 @@ def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str]) -> Mo
     graph = draft.graph
     inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
     name = "main" if source is None else source.model.subgraphs[source.position].name
-    operators = tuple(separated(draft, frozenset((*inputs, *outputs))))
+    ends = frozenset((*inputs, *outputs))
+    if source is None:
+        draft.operators = absorbed(draft, ends)
+    draft.operators = within_limits(draft)
+    draft.operators = merged(draft, ends)
+    operators = tuple(compacted(draft, separated(draft, ends), ends))
+    inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
     subgraph = Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)
     ports = [
         {graph.names.get(name, name): draft.value(name) for name in names} for names in (graph.inputs, graph.outputs)

@@ -31,12 +31,27 @@ def _vector(call: Call, number: int, axis: int) -> int:
 
 @row("BatchNormalization")
 def batch_normalisation(call: Call) -> None:
-    """BatchNormalization: a product and a sum for each channel."""
+    """BatchNormalization: a product and a sum for each channel; where parameters are computed, those too."""
+    if any(call.node.outputs[1:]) or call.attribute("training_mode", 0):
+        raise ExpressionError("it gives a mean and a variance", "export the model for inference")
+    channel, epsilon = _channel(call), call.attribute("epsilon", 1e-5)
+    if any(call.data(number) is None for number in range(1, 5)):
+        _computed_normalisation(call, channel, epsilon)
+        return
     scale, bias, mean, variance = (call.known(number, "parameters").astype(np.float64) for number in range(1, 5))
-    factor = scale / np.sqrt(variance + call.attribute("epsilon", 1e-5))
-    shape = spread_along(call.value(1), len(call.value(0).shape), _channel(call))
+    factor = scale / np.sqrt(variance + epsilon)
+    shape = spread_along(call.value(1), len(call.value(0).shape), channel)
     factors, added = (call.constant(each.reshape(shape), "float32") for each in (factor, bias - mean * factor))
     _scaled(call, call.tensor(0), list(call.value(0).shape), factors, added)
+
+
+def _computed_normalisation(call: Call, channel: int, epsilon: float) -> None:
+    """BatchNormalization whose parameters other operators give."""
+    shape, few = list(call.value(0).shape), spread_along(call.value(1), len(call.value(0).shape), channel)
+    lifted = call.step("ADD", [_vector(call, 4, channel), call.constant(epsilon, "float32")], few)
+    factor = call.step("MUL", [_vector(call, 1, channel), call.step("RSQRT", [lifted], few)], few)
+    centred = call.step("SUB", [call.tensor(0), _vector(call, 3, channel)], shape)
+    _scaled(call, centred, shape, factor, _vector(call, 2, channel))
 
 
 @row("InstanceNormalization")

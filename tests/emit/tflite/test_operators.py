@@ -183,7 +183,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "ArgMin": [Case(X, axis=2)],
     "CumSum": [Case(X, whole(2)), Case(X, whole(-1), exclusive=1, reverse=1)],
     "TopK": [Case(X, whole(3), outputs=2)],
-    "BatchNormalization": [Case(X, real(4), real(4), real(4), real(4, low=0.5))],
+    "BatchNormalization": [
+        Case(X, real(4), real(4), real(4), real(4, low=0.5)),
+        Case(X, real(4), real(4), real(4), real(4, low=0.5), fed=(0, 1, 2, 3, 4)),
+    ],
     "InstanceNormalization": [Case(X, real(4), real(4))],
     "LayerNormalization": [Case(X, real(8), real(8)), Case(X, real(6, 8), axis=2)],
     "RMSNormalization": [Case(X, real(8))],

@@ -1,0 +1,188 @@
+"""Views that are left out, and those that keep tensors within the dimensions that LiteRT has.
+
+A view of another view reads what that reads, and what nothing reads is not written. A RESHAPE gives eight dimensions
+at most: operators on more compute on fewer, of which each is several neighbours that they treat alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from layoutsolve.emit.tflite.draft import Draft
+from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Tensor
+
+VIEW = "RESHAPE"
+LAYER = "FULLY_CONNECTED"
+
+MOST, FEWER = 8, 6
+"""The most dimensions that a RESHAPE gives (``reshape.cc``), and those that XNNPACK's tensors have
+(``XNN_MAX_TENSOR_DIMS``), which it finds out of some operators only when it prepares them.
+"""
+
+ELEMENTWISE = frozenset(
+    (
+        "ABS", "ADD", "CAST", "CEIL", "COS", "DIV", "ELU", "EQUAL", "EXP", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GELU",
+        "GREATER", "GREATER_EQUAL", "HARD_SWISH", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOG", "LOGICAL_AND",
+        "LOGICAL_NOT", "LOGICAL_OR", "LOGISTIC", "MAXIMUM", "MINIMUM", "MUL", "NEG", "NOT_EQUAL", "POW", "RELU",
+        "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SELECT_V2", "SIGN", "SIN", "SQRT", "SQUARE",
+        "SQUARED_DIFFERENCE", "SUB", "TANH",
+    )
+)  # fmt: skip
+"""Operators that may be computed on fewer dimensions, as those below."""
+
+REDUCING = frozenset(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"))
+EXPANDING = "BROADCAST_TO"
+
+
+def within_limits(draft: Draft) -> list[Operator]:
+    """The operators of a draft, as far as they can be on :data:`FEWER` dimensions at most. Raises
+    :class:`ExpressionError` for one that is on more than :data:`MOST`.
+    """
+    written: list[Operator] = []
+    for operator in draft.operators:
+        tensors = [draft.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
+        rank = max((len(tensor.shape) for tensor in tensors), default=0)
+        known = all(tensor.signature == tensor.shape for tensor in tensors)
+        if operator.name == VIEW or rank <= FEWER:
+            written.append(operator)
+        elif known and operator.name == LAYER:
+            _as_matrix(draft, operator, written)
+        elif known and _can_be_flatter(operator):
+            _flatter(draft, operator, written)
+        elif rank <= MOST:
+            written.append(operator)
+        else:
+            raise ExpressionError(f"a tensor of {operator.name} has more than {MOST} dimensions")
+    return written
+
+
+def _can_be_flatter(operator: Operator) -> bool:
+    reduces = operator.name in REDUCING and bool(operator.options.get("keep_dims"))
+    return reduces or operator.name == EXPANDING or operator.name in ELEMENTWISE
+
+
+def _as_matrix(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+    """Write a fully-connected layer whose rows are one dimension."""
+    data, made = operator.inputs[0], operator.outputs[0]
+    read, shape = (draft.tensors[index].shape for index in (data, made))
+    given = _viewed(draft, data, (prod(read[:-1]), read[-1]), written)
+    flat = draft.like(made, (prod(shape[:-1]), shape[-1]))
+    options = {**operator.options, "keep_num_dims": False}
+    written.append(replace(operator, inputs=(given, *operator.inputs[1:]), outputs=(flat,), options=options))
+    _viewed(draft, flat, shape, written, made)
+
+
+def _flatter(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+    """Write an operator on fewer dimensions."""
+    alone = operator.name in REDUCING or operator.name == EXPANDING
+    read, (made,) = operator.inputs[:1] if alone else operator.inputs, operator.outputs
+    tensors = [draft.tensors[index] for index in (*read, made)]
+    shapes = _grouped([tensor.shape for tensor in tensors])
+    given = [_viewed(draft, index, shape, written) for index, shape in zip(read, shapes, strict=False)]
+    if alone:
+        axes = [axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if sizes[0] != sizes[1]]
+        stated = shapes[-1] if operator.name == EXPANDING else axes
+        given.append(draft.constant(np.array(stated, np.int32), tensors[-1].name))
+    flat = draft.like(made, shapes[-1])
+    written.append(replace(operator, inputs=tuple(given), outputs=(flat,)))
+    _viewed(draft, flat, tensors[-1].shape, written, made)
+
+
+def _viewed(draft: Draft, index: int, shape: Sequence[int], written: list[Operator], into: int = -1) -> int:
+    """A tensor in another shape, as the tensor ``into`` or as one of its own."""
+    result = draft.like(index, shape) if into < 0 else into
+    sizes = draft.constant(np.array(shape, np.int32), draft.tensors[index].name)
+    written.append(Operator(len(written), VIEW, (index, sizes), (result,), {"new_shape": tuple(shape)}))
+    return result
+
+
+def _grouped(shapes: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Shapes with one dimension for neighbours of which the same tensors have size 1. Raises :class:`ExpressionError`
+    where more than :data:`MOST` are left.
+    """
+    rank = max(map(len, shapes))
+    full = [(*(1 for _ in range(rank - len(shape))), *shape) for shape in shapes]
+    groups: list[list[int]] = []
+    kinds: list[tuple[bool, ...]] = []
+    for axis in range(rank):
+        kind = tuple(shape[axis] == 1 for shape in full)
+        if all(kind):
+            continue
+        if kinds and kinds[-1] == kind:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+            kinds.append(kind)
+    if len(groups) > MOST:
+        raise ExpressionError(f"its operands are broadcast along more than {MOST} dimensions")
+    return [[prod(shape[axis] for axis in group) for group in groups] or [1] for shape in full]
+
+
+def merged(draft: Draft, ends: Collection[int]) -> list[Operator]:
+    """The operators of a draft with as few RESHAPE as give the same; inputs and outputs, its ``ends``, stay."""
+    sources, same, written = dict[int, int](), dict[int, int](), list[Operator]()
+    for operator in draft.operators:
+        inputs = tuple(same.get(index, index) for index in operator.inputs)
+        if operator.name == VIEW:
+            first, made = sources.get(inputs[0], inputs[0]), operator.outputs[0]
+            sources[made] = first
+            inputs = (first, *inputs[1:])
+            if made not in ends and _are_same(draft.tensors[first], draft.tensors[made]):
+                same[made] = first
+                continue
+        elif operator.name == LAYER and not operator.options.get("keep_num_dims"):
+            inputs = (sources.get(inputs[0], inputs[0]), *inputs[1:])  # which has its rows innermost, in any shape
+        written.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
+    return _read(written, ends)
+
+
+def _read(operators: list[Operator], ends: Collection[int]) -> list[Operator]:
+    """The operators without views that nothing reads."""
+    reads, kept = {*ends}, list[Operator]()
+    for operator in reversed(operators):
+        if operator.name != VIEW or operator.outputs[0] in reads:
+            kept.append(operator)
+            reads.update(operator.inputs)
+    return kept[::-1]
+
+
+def _are_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of the same elements are of the same shape and meaning."""
+    return (one.shape, one.signature, one.dtype) == (other.shape, other.signature, other.dtype) and _matches(
+        one.quant, other.quant
+    )
+
+
+def _matches(one: Quantization | None, other: Quantization | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (
+        one.axis == other.axis
+        and one.scale.tobytes() == other.scale.tobytes()
+        and one.zero_point.tobytes() == other.zero_point.tobytes()
+    )
+
+
+def compacted(draft: Draft, operators: Sequence[Operator], ends: Collection[int]) -> list[Operator]:
+    """Some operators of a draft, whose tensors are from now on those that they read or write, and its ``ends``."""
+    used = {*ends}
+    for operator in operators:
+        used.update(operator.inputs, operator.outputs, operator.intermediates)
+    kept = [tensor for tensor in draft.tensors if tensor.index in used]
+    numbers = {tensor.index: number for number, tensor in enumerate(kept)} | {-1: -1}
+    draft.tensors = [replace(tensor, index=number) for number, tensor in enumerate(kept)]
+    draft.places = {name: numbers[index] for name, index in draft.places.items() if index in numbers}
+    return [
+        replace(
+            operator,
+            inputs=tuple(numbers[index] for index in operator.inputs),
+            outputs=tuple(numbers[index] for index in operator.outputs),
+            intermediates=tuple(numbers[index] for index in operator.intermediates),
+        )
+        for operator in operators
+    ]
