@@ -152,4 +152,5 @@ def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = groups.joined(weights.stored(graph, reading.storage.weights), reading.storage.groups, budget)
     graph = unsigned.stored(graph) if reading.storage.unsigned else graph
+    graph = weights.alike(unsigned.signed(graph)) if reading.storage.signed else graph
     return leaky_relu_rounding.rounded(graph) if reading.storage.real else graph

@@ -221,6 +221,10 @@ class Call:
         quant = made.quant
         if value.dtype != made.dtype or quant is value.quant or (quant is not None and quant.matches(value.quant)):
             return tensor
+        if value.data is not None:
+            return self.draft.add(
+                self.draft.names.derived(value.name, "meant"), value.dtype, value.shape, quant, value.data
+            )
         again = self.temporary(value.shape, value.dtype, quant)
         return self.reshape(tensor, value.shape, again)
 

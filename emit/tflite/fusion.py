@@ -13,6 +13,7 @@ from layoutsolve.ir.graph import PLAN, Graph, Node, Value
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
 """The activations that are fused, by their numbers in the schema."""
 
+ANY = (-np.inf, np.inf)
 _BOUNDS: Mapping[tuple[float, float], int] = {(0.0, np.inf): RELU, (-1.0, 1.0): RELU_N1_TO_1, (0.0, 6.0): RELU6}
 _HOSTS = frozenset(("Add", "AveragePool", "Conv", "Div", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"))
 _TWO = 2
@@ -53,18 +54,55 @@ def fused(graph: Graph, copied: Collection[int] = ()) -> tuple[dict[int, Fused],
 
 
 def _reader(graph: Graph, name: str, places: Mapping[str, int]) -> int | None:
-    """The number of the only node that reads a value of floats between operators."""
-    alone = graph.reads[name] == 1 and name not in graph.results
-    return places[name] if alone and graph.values[name].in_floats else None
+    """The number of the only node that reads a value of floats, or of bytes, between operators."""
+    value, alone = graph.values[name], graph.reads[name] == 1 and name not in graph.results
+    return places[name] if alone and (value.in_floats or value.in_bytes) else None
 
 
 def _activation(graph: Graph, node: Node, host: Node) -> int:
     """The number of the activation that a node is, NONE where it is none, or computes on other numbers."""
-    if node.domain or node.storage or node.region is not host.region:
+    if node.domain or node.region is not host.region or host.storage:
+        return NONE
+    read, made = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
+    if node.storage:
+        limits = stored_bounds(graph, node) if node.op == "Clip" and read.in_bytes else None
+        return NONE if limits is None or not _same_steps(read, made) else _BOUNDS.get(limits, NONE)
+    if not read.in_floats:
         return NONE
     if node.op == "Relu":
         return RELU
     return _BOUNDS.get(bounds(graph, node) or (0.0, 0.0), NONE) if node.op == "Clip" else NONE
+
+
+def _same_steps(one: Value, other: Value) -> bool:
+    return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)
+
+
+def stored_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
+    """The limits that a Clip of stored int8 or uint8 sets, dequantized: those of an activation, or :data:`ANY` where
+    none matters; None for others.
+    """
+    value = graph.values[node.inputs[0]]
+    limits = np.iinfo(value.dtype)
+    least, most = int(limits.min), int(limits.max)
+    found = [least, most]
+    for place, name in enumerate(node.inputs[1:3]):
+        data = graph.values[name].data if name else None
+        if name and data is None:
+            return None
+        found[place] = found[place] if data is None else int(data.reshape(-1)[0])
+    if found == [least, most]:
+        return ANY
+    pairs = {pair: [_stored(value, each) for each in pair] for pair in (*_BOUNDS, (0.0, 1.0))}
+    return next((pair for pair, ends in pairs.items() if ends == found), None)
+
+
+def _stored(value: Value, number: float) -> int:
+    """What stands for a number, or for the nearest that can be stored."""
+    assert value.quant is not None
+    limits = np.iinfo(value.dtype)
+    whole = np.rint(np.float32(number) / value.quant.scale[0]) + int(value.quant.zero_point[0])
+    return int(np.clip(whole, limits.min, limits.max))
 
 
 def bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
@@ -87,9 +125,11 @@ def _is_bias(graph: Graph, node: Node, reader: Node) -> bool:
     if weights.data is None or len(weights.shape) != _TWO or len(others) != 1:
         return False
     added = graph.values[others[0]]
+    if not graph.values[node.outputs[0]].in_floats:
+        return False
     return _is_row(added, weights) and graph.values[reader.outputs[0]].shape == graph.values[node.outputs[0]].shape
 
 
 def _is_row(added: Value, weights: Value) -> bool:
-    plain = added.data is not None and added.in_floats and weights.in_floats
+    plain = added.data is not None and (added.in_floats or (weights.quant is not None and added.dtype == "int32"))
     return plain and bool(added.shape) and added.shape[-1] == weights.shape[-1] == added.data.size  # type: ignore[union-attr]

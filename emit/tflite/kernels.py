@@ -62,9 +62,80 @@ _PLACE = {"ONE_HOT": 2, "SCATTER_ND": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_
 """By operator, which of its inputs that is, where it is not the first."""
 
 
+_ALIKE: Mapping[str, Sequence[int]] = {
+    **dict.fromkeys(("ADD", "ATAN2", "BATCH_MATMUL", "DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL"), (0, 1)),
+    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"), (0, 1)),
+    **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "POW", "PRELU", "SQUARED_DIFFERENCE", "SUB"), (0, 1)),
+    **dict.fromkeys(("CONCATENATION", "PACK"), range(1 << 20)),
+    "ONE_HOT": (2, 3),
+    "PADV2": (0, 2),
+    "SELECT_V2": (1, 2),
+}
+"""By operator, which of its inputs have one type, where that is not the one of :data:`TYPES` alone."""
+
+_RESULTS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"), ("bool",)),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _WHOLE),
+    "CAST": TYPES["CAST"],
+    "DEQUANTIZE": _REAL,
+    "QUANTIZE": _STORED,
+}
+"""By operator, the types of its first result where that is not the one of what it computes with."""
+
+_PRODUCTS: Mapping[str, Sequence[int]] = {
+    **dict.fromkeys(("CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), (0, 1, 2)),
+    "TRANSPOSE_CONV": (2, 1, 3),
+}
+"""By operator that multiplies by weights, the places of what these multiply, of theirs and of what is added."""
+
+_WEIGHTS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "float32": (("float32",), ("float32",)),
+    "int8": (("int8", "int4"), ("int32",)),
+    "int16": (("int8", "int4"), ("int32", "int64")),
+    "uint8": (("uint8",), ("int32",)),
+}
+"""By the type of what weights multiply, their types and those of what is added."""
+
+_COMPUTING = frozenset(
+    (
+        *("ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV", "EXP", "FULLY_CONNECTED"),
+        *("HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MUL", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX"),
+        *("SQUARED_DIFFERENCE", "SUB", "TANH", "TRANSPOSE_CONV"),
+    )
+)
+"""Operators for which stored integers without scales mean nothing."""
+
+
 def check(operator: str, inputs: Sequence[int], outputs: Sequence[int], tensors: Sequence[Tensor]) -> None:
-    """Raise :class:`ExpressionError` where there is no kernel for the types that an operator reads and writes."""
+    """Raise :class:`ExpressionError` where there is no kernel for the types that an operator reads and writes: for one
+    that it does not know, for floats that are mixed with integers, or for integers of which it is not said what they
+    mean.
+    """
     known = TYPES[operator]
-    for index in (inputs[_PLACE.get(operator, 0)], *(outputs[:1] if operator == "CAST" else ())):
-        if tensors[index].dtype not in known:
-            raise ExpressionError(f"{operator} has no kernel for {tensors[index].dtype}", "cast it to float32 or int32")
+    first = tensors[inputs[_PLACE.get(operator, 0)]]
+    for each in (first, *(tensors[index] for index in (outputs[:1] if operator == "CAST" else ()))):
+        if each.dtype not in known:
+            raise ExpressionError(f"{operator} has no kernel for {each.dtype}", "cast it to float32 or int32")
+    results = _RESULTS.get(operator, (first.dtype,))
+    alike = (inputs[place] for place in _ALIKE.get(operator, ())[: len(inputs)])
+    others = {tensors[index].dtype for index in alike} - {first.dtype}
+    if operator in _PRODUCTS:
+        others |= _mixed(operator, inputs, tensors)
+    others |= {tensors[index].dtype for index in outputs[:1] if tensors[index].dtype not in results}
+    if others:
+        raise ExpressionError(f"{operator} has no kernel for {first.dtype} with {', '.join(sorted(others))}", REPORT)
+    read = [tensors[index] for index in (inputs[_PLACE.get(operator, 0)], outputs[0])]
+    if operator in _COMPUTING and any(each.dtype in _STORED and each.quant is None for each in read):
+        raise ExpressionError(f"{operator} has no kernel for {first.dtype} without scales", REPORT)
+
+
+REPORT = "report it, as it should have been computed in floats"
+
+
+def _mixed(operator: str, inputs: Sequence[int], tensors: Sequence[Tensor]) -> set[str]:
+    """The types of weights, and of what is added, that do not fit what they multiply."""
+    data, *others = _PRODUCTS[operator]
+    allowed = _WEIGHTS[tensors[inputs[data]].dtype]
+    there = [(place, types) for place, types in zip(others, allowed, strict=True) if place < len(inputs)]
+    given = [(tensors[inputs[place]].dtype, types) for place, types in there if inputs[place] >= 0]
+    return {dtype for dtype, types in given if dtype not in types}

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from layoutsolve.ir.graph import Graph, Node, Quant
+import numpy as np
+
+from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
+
+STRETCH = 2.0**-10
+"""A factor this near to 1 is no more than a way to round."""
+
+_THEMSELVES = Quant(np.ones(1, np.float32), np.zeros(1, np.int8))
+"""What integers mean that stand for themselves."""
 
 _STORED = ("int8", "uint8", "int16")
 _MOVING = frozenset(
@@ -28,10 +36,14 @@ def annotated(graph: Graph) -> Graph:
     moving = [node for node in graph.nodes if _moves(graph, node)]
     fixed = {name for node in graph.nodes if not _moves(graph, node) for name in (*node.inputs, *node.outputs)}
     meanings: dict[str, Quant] = {name: value.quant for name, value in graph.values.items() if value.quant is not None}
-    for node in moving:
-        _pass_on(graph, node, meanings, fixed, forwards=True)
-    for node in reversed(moving):
-        _pass_on(graph, node, meanings, fixed, forwards=False)
+    for steps in (False, True):
+        known = -1
+        while len(meanings) > known:
+            known = len(meanings)
+            for node in moving:
+                _pass_on(graph, node, meanings, fixed, True, steps)
+            for node in reversed(moving):
+                _pass_on(graph, node, meanings, fixed, False, steps)
     values = {
         name: replace(graph.values[name], quant=quant)
         for name, quant in meanings.items()
@@ -51,11 +63,18 @@ def _moves(graph: Graph, node: Node) -> bool:
     return all(value.quant is None and value.dtype in _STORED for value in values)
 
 
-def _pass_on(graph: Graph, node: Node, meanings: dict[str, Quant], fixed: Collection[str], forwards: bool) -> None:
+def _pass_on(
+    graph: Graph, node: Node, meanings: dict[str, Quant], fixed: Collection[str], forwards: bool, steps: bool
+) -> None:
+    """Let what a node reads or writes mean what the other side does; with ``steps`` also integers themselves, which is
+    rather a way to compute than a meaning.
+    """
     sides = list(moved_by(graph, node)), [name for name in node.outputs if name]
     known, others = sides if forwards else sides[::-1]
     found = [meanings.get(name) for name in known]
     if not found or found[0] is None or not all(found[0].matches(each) for each in found):
+        return
+    if not steps and found[0].axis is None and nearly(found[0], _THEMSELVES):
         return
     for name in others:
         value = graph.values[name]
@@ -69,3 +88,64 @@ def moved_by(graph: Graph, node: Node) -> Iterator[str]:
     for name in node.inputs if node.op == "Concat" else node.inputs[:1]:
         if name and graph.values[name].dtype == dtype:
             yield name
+
+
+_AVERAGING = frozenset(("AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"))
+"""Operators whose results are the same integers whatever these mean, if results mean what operands do."""
+
+
+def direct(graph: Graph) -> Graph:
+    """The same graph in which integers that have other meanings for a while keep theirs: where they are only moved, and
+    where they are averaged, as sources do that round as LiteRT does.
+    """
+    roots = _roots(graph)
+    if not roots:
+        return graph
+    values, nodes = dict(graph.values), list[Node]()
+    for node in graph.nodes:
+        moved = {name for name in moved_by(graph, node) if name in roots} if node.storage and node.outputs else ()
+        inputs = tuple(roots[name] if name in moved else name for name in node.inputs)
+        op = graph.functions[node.op].op if node.domain == PLAN else node.op
+        if op in _AVERAGING and not node.storage and node.inputs[0] in roots and _keeps(graph, node):
+            inputs, made = (roots[node.inputs[0]], *node.inputs[1:]), node.outputs[0]
+            values[made] = replace(values[made], quant=values[inputs[0]].quant)
+        nodes.append(replace(node, inputs=inputs))
+    read, kept = set(graph.results), list[Node]()
+    for node in reversed(nodes):
+        if not node.outputs or node.outputs[0] not in roots or node.outputs[0] in read:
+            kept.append(node)
+            read.update(node.inputs)
+    return replace(graph, values=values, nodes=tuple(kept[::-1]))
+
+
+def _roots(graph: Graph) -> dict[str, str]:
+    """What each value is a copy of that is the same integers, whatever they mean."""
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op == "Identity" and not node.domain and node.region is None and _is_copy(graph, node):
+            found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
+    return found
+
+
+def _is_copy(graph: Graph, node: Node) -> bool:
+    """Whether an Identity gives the integers that it reads, or those that are stored anew in nearly the same steps."""
+    one, other = (graph.values[name] for name in (*node.inputs, *node.outputs))
+    if one.dtype != other.dtype or one.data is not None:
+        return False
+    return node.storage or (one.dtype in _STORED and nearly(one.quant, other.quant))
+
+
+def _keeps(graph: Graph, node: Node) -> bool:
+    """Whether what is averaged means nearly what is made of it, and nothing but moves reads that."""
+    made = node.outputs[0]
+    readers = graph.readers.get(made, ())
+    moved = all(each.storage and each.op in _MOVING for each in readers)
+    return moved and made not in graph.results and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
+
+
+def nearly(one: Quant | None, other: Quant | None) -> bool:
+    """Whether integers mean the same, but for what only rounds halves."""
+    if one is None or other is None or one.axis is not None or other.axis is not None:
+        return False
+    same = np.array_equal(one.zero_point, other.zero_point)
+    return same and bool(abs(one.scale[0] - other.scale[0]) <= STRETCH * other.scale[0])

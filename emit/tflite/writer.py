@@ -10,7 +10,8 @@ from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.gelus import recognised
-from layoutsolve.emit.tflite.meanings import annotated
+from layoutsolve.emit.tflite.meanings import annotated, direct
+from layoutsolve.emit.tflite.roundings import settled
 from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
 from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
@@ -29,7 +30,7 @@ def written(graph: Graph, source: Origins | None = None, facts: Mapping[str, str
 
     Raises :class:`UnsupportedError`, listing every node that LiteRT's operators do not express.
     """
-    graph = annotated(graph if source is not None else recognised(graph))
+    graph = annotated(graph) if source is not None else settled(direct(annotated(recognised(graph))))
     draft = Draft(graph, graph.names if source is None else {})
     try:
         for name in graph.inputs:

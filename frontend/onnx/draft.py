@@ -25,6 +25,9 @@ from layoutsolve.proto.scopes import captures, needed, numbered
 MOST_SIZES = 1 << 10
 """The elements of the longest vector of sizes that is followed."""
 
+PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
+"""The operators that multiply by weights, and add biases."""
+
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
 
@@ -35,7 +38,8 @@ class Draft:
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
     know. ``contents`` are vectors of sizes that are computed: arrays of objects; ``shares`` such of floats.
-    ``asked`` are the parameters with which tensors of whole numbers are dequantised. ``equal`` is what symbols are
+    ``asked`` are the parameters with which tensors of whole numbers are dequantised, ``integers`` by what constants of
+    whole numbers are as floats the constant, and the zero that was subtracted. ``equal`` is what symbols are
     known to be, ``forced`` tells whether more of that was found out. ``region`` is where nodes are written, of the
     graph of the file that has the number ``graph``; ``made`` has by region what was written there once for all that
     ask for it, ``copied`` are the bytes of graphs within that were.
@@ -57,6 +61,7 @@ class Draft:
         self.graph = self.copied = 0
         self.numbers = numbered(source.proto.graph)
         self.asked: dict[str, Quant] = {}
+        self.integers: dict[str, tuple[str, Array | None]] = {}
         self.defaults: dict[str, Value] = {}
         self.unknown: list[TensorProto] = []
         self.given: dict[str, constants.Constant] = dict(source.constants)
@@ -80,6 +85,12 @@ class Draft:
             yield
         finally:
             self.graph, self.region = around
+
+    @cached_property
+    def weighing(self) -> Counter[str]:
+        """How often products read tensors of the main graph."""
+        nodes = self.source.proto.graph.node
+        return Counter(name for node in nodes if node.op_type in PRODUCTS for name in node.input)
 
     def forget(self, start: int) -> None:
         """Take back the nodes from one on."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from layoutsolve.base.wording import brief, listed, nearest
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx import constants, integer_weights
 from layoutsolve.frontend.onnx.constant_folding import fold
 from layoutsolve.frontend.onnx.control_flow import opened
 from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
@@ -231,6 +231,8 @@ def _is_larger(one: Dim, other: Dim) -> bool:
 
 
 def _written(call: Call) -> None:
+    if integer_weights.recognised(call):
+        return
     if fold(call):
         for name in call.outputs:
             if name in call.draft.outputs:

@@ -1,21 +1,24 @@
-"""S8 to U8: int8 activations stored as uint8, with zero points that are 128 higher.
+"""S8 to U8: int8 activations stored as uint8, with zero points that are 128 higher, or the other way round.
 
 ONNX Runtime's kernels for x86 multiply activations without a sign by weights with one. It makes such a model of others
 by itself, but where a clamp, a view or another operator lies between two kernels it does not, and the operators around
 it are left to floats. Weights keep their sign, and so do the ends of a graph, its states, and what operators look at
 as integers; where a kernel meets those, numbers are stored anew, which changes none of them.
+
+LiteRT's kernels multiply signed by signed: only those have weights with steps for each channel. Networks whose
+products want such get signs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from layoutsolve.base.disjoint_sets import Classes
-from layoutsolve.ir.graph import Array, Graph, Node, Quant, Region, Value
+from layoutsolve.ir.graph import CONTROL, Array, Graph, Node, Quant, Region, Value
 from layoutsolve.ir.names import Names
 
 KERNELS = frozenset(
@@ -63,10 +66,17 @@ def stored(graph: Graph) -> Graph:
     return _Unsigned(graph).result()
 
 
+def signed(graph: Graph) -> Graph:
+    """The same graph with uint8 activations stored as int8 around products by weights that want that."""
+    return _Signed(graph).result()
+
+
 class _Unsigned:
     """The ``classes`` of values that operators on stored integers give one type to, the ``networks`` that kernels make
-    of them, and what becomes of each.
+    of them, and what becomes of each: those of one type are stored as another one, ``by`` so much higher.
     """
+
+    source, target, by = "int8", "uint8", HALF
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.values = graph, dict(graph.values)
@@ -78,48 +88,64 @@ class _Unsigned:
         kept, used, lasting = set[str](), set[str](), set[str]()
         for node in graph.nodes:
             stored_bytes = [name for name in (*node.inputs, *node.outputs) if name and self._is_byte(name)]
-            if node.storage:
+            if self._stores(node):
                 self.classes.join(stored_bytes)
                 self.networks.join(stored_bytes)
                 if node.op not in MOVING or node.domain or (node.op == "Pad" and len(node.inputs) < FILLED):
                     (lasting if node.op in LASTING else kept).update(stored_bytes)
-            elif node.op in KERNELS:
+            elif self._computes(node):
                 used.update(stored_bytes)
                 self.networks.join([name for name in stored_bytes if graph.values[name].data is None])
         kept.update({*graph.inputs} & {*graph.outputs})
         averages = [node.outputs[0] for node in graph.nodes if node.op == "AveragePool"]
         kept.update(name for name in averages if self._is_byte(name) and _lifted(graph.values[name].quant))
-        computed = (name for name, value in graph.values.items() if value.data is None and value.dtype == "int8")
-        kept.update(name for name in computed if not self._is_activation(name))
+        computed = (name for name, value in graph.values.items() if value.data is None and value.dtype == self.source)
+        kept.update(name for name in computed if not self._may_change(name))
         recurrent = set(map(self.networks.root, lasting))
         kept.update(name for name in used if self.networks.root(name) in recurrent)
-        self.unsigned = set(map(self.classes.root, used)) - set(map(self.classes.root, kept))
+        self.changing = set(map(self.classes.root, self._wanted(used))) - set(map(self.classes.root, kept))
+
+    def _computes(self, node: Node) -> bool:
+        """Whether a node has operands of one type."""
+        return node.op in KERNELS
+
+    def _wanted(self, used: set[str]) -> set[str]:
+        """Those of the values that are computed with that are to be stored as the other type."""
+        return used
+
+    def _stores(self, node: Node) -> bool:
+        """Whether a node computes on what is stored."""
+        return node.storage
+
+    def _may_change(self, name: str) -> bool:
+        """Whether nothing would see that a value is stored otherwise."""
+        return self._is_activation(name)
 
     def _is_byte(self, name: str) -> bool:
-        return self.graph.values[name].dtype == "int8"
+        return self.graph.values[name].dtype == self.source
 
     def _is_activation(self, name: str) -> bool:
         """Whether a value is computed, or given, in steps of one size."""
         value = self.graph.values[name]
-        quant = value.quant if value.dtype == "int8" and value.data is None else None
+        quant = value.quant if value.dtype == self.source and value.data is None else None
         if quant is None or quant.axis is not None:
             return False
         return SMALLEST < float(quant.scale.max()) < LARGEST
 
     def _changes(self, name: str) -> bool:
-        """Whether a value is stored without a sign, or what takes its place where it is an end of the graph."""
-        return self._is_byte(name) and self.graph.values[name].data is None and self.classes.root(name) in self.unsigned
+        """Whether a value is stored as the other type, or what takes its place where it is an end of the graph."""
+        return self._is_byte(name) and self.graph.values[name].data is None and self.classes.root(name) in self.changing
 
     def result(self) -> Graph:
-        if not self.unsigned:
+        if not self.changing:
             return self.graph
         ends = {*self.graph.inputs, *self.graph.outputs}
         for name, value in self.graph.values.items():
             if self._changes(name):
                 if name in ends:
-                    self.copies[name] = self._new(_raised(value), name)
+                    self.copies[name] = self._new(self._raised(value), name)
                 else:
-                    self.values[name] = _raised(value)
+                    self.values[name] = self._raised(value)
         nodes = [self._anew(name, self.copies[name]) for name in self.graph.inputs if name in self.copies]
         for node in self.graph.nodes:
             nodes += self._node(node)
@@ -130,7 +156,7 @@ class _Unsigned:
     def _node(self, node: Node) -> Iterator[Node]:
         """A node with its operands in one type, and what stores anew what it reads and writes."""
         changed = any(self._changes(name) for name in (*node.inputs, *node.outputs) if name)
-        if not changed or not (node.storage or node.op in KERNELS):
+        if not changed or not (self._stores(node) or self._computes(node)):
             yield replace(node, inputs=self._renamed(node.inputs), outputs=self._renamed(node.outputs))
             return
         before, after = list[Node](), list[Node]()
@@ -146,12 +172,12 @@ class _Unsigned:
             return self.copies.get(name, name)
         if self.graph.values[name].data is not None:
             weights = WEIGHED.get(node.op) == port and not node.storage
-            return name if weights else self._constant(name)
+            return self._weights(name) if weights else self._constant(name)
         if not self._is_activation(name):
             return name
         place = name, node.region
         if place not in self.read:
-            self.read[place] = self._new(_raised(self.graph.values[name]), name)
+            self.read[place] = self._new(self._raised(self.graph.values[name]), name)
             before.append(self._anew(name, self.read[place], node))
         return self.read[place]
 
@@ -159,25 +185,42 @@ class _Unsigned:
         """What a node writes in place of a value; what stores that anew goes behind it."""
         if not self._stays(name) or not self._is_activation(name):
             return self.copies.get(name, name)
-        made = self._new(_raised(self.graph.values[name]), name)
+        made = self._new(self._raised(self.graph.values[name]), name)
         after.append(self._anew(made, name, node))
         return made
 
     def _stays(self, name: str) -> bool:
-        """Whether a value of bytes keeps its sign."""
+        """Whether a value of bytes keeps its type."""
         return bool(name) and self._is_byte(name) and not self._changes(name)
 
     def _renamed(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.copies.get(name, name) for name in names)
 
+    def _weights(self, name: str) -> str:
+        """Weights, which keep their sign."""
+        return name
+
     def _constant(self, name: str) -> str:
         """A constant whose stored integers are 128 higher; one of several steps stays as it is."""
         value = self.graph.values[name]
-        if value.quant is not None and value.quant.axis is not None:
-            return name
+        return name if value.quant is not None and value.quant.axis is not None else self._raised_once(name)
+
+    def _raised_once(self, name: str) -> str:
         if name not in self.written:
-            self.written[name] = self._new(_raised(value), name)
+            self.written[name] = self._new(self._raised(self.graph.values[name]), name)
         return self.written[name]
+
+    def _raised(self, value: Value) -> Value:
+        """A value of the one type as one of the other."""
+        quant, data = value.quant, value.data
+        if quant is not None:
+            one = quant.zero_point.size == 1
+            zero = _zero(int(quant.zero_point[0]), self.by, self.target) if one else self._higher(quant.zero_point)
+            quant = Quant(quant.scale, zero, quant.axis, quant.block)
+        return replace(value, dtype=self.target, quant=quant, data=None if data is None else self._higher(data))
+
+    def _higher(self, numbers: Array) -> Array:
+        return shifted(numbers, self.by, self.target)
 
     def _new(self, value: Value, name: str) -> str:
         unique = self.taken.derived(name, "unsigned")
@@ -196,19 +239,10 @@ def _lifted(quant: Quant | None) -> bool:
     return quant is not None and not quant.zero_point.any() and LIFTED < float(quant.scale.max()) < 1
 
 
-def _raised(value: Value) -> Value:
-    """A value of signed bytes as one without a sign."""
-    quant, data = value.quant, value.data
-    if quant is not None:
-        zero = _zero(int(quant.zero_point[0])) if quant.zero_point.size == 1 else _higher(quant.zero_point)
-        quant = Quant(quant.scale, zero, quant.axis, quant.block)
-    return replace(value, dtype="uint8", quant=quant, data=None if data is None else _higher(data))
-
-
 @lru_cache(maxsize=256)
-def _zero(number: int) -> Array:
-    """A zero point 128 higher, in one place of memory, so that it is written once."""
-    return _higher(np.array([number], np.int8))
+def _zero(number: int, by: int, dtype: str) -> Array:
+    """A zero point that is higher, in one place of memory, so that it is written once."""
+    return shifted(np.array([number], np.int16), by, dtype)
 
 
 def shifted(numbers: Array, by: int, dtype: str) -> Array:
@@ -216,5 +250,68 @@ def shifted(numbers: Array, by: int, dtype: str) -> Array:
     return np.asarray(numbers.astype(np.int16) + by, dtype)  # of no dimensions the sum is no array
 
 
-def _higher(numbers: Array) -> Array:
-    return shifted(numbers, HALF, "uint8")
+class _Signed(_Unsigned):
+    """The other way round: of networks with products that bytes without a sign have no kernel for."""
+
+    source, target, by = "uint8", "int8", -HALF
+
+    def _stores(self, node: Node) -> bool:
+        bytes_only = (self.graph.values[name] for name in (*node.inputs, *node.outputs) if name and self._is_byte(name))
+        return node.storage or (
+            node.op in MOVING and not node.domain and all(each.quant is None for each in bytes_only)
+        )
+
+    @cached_property
+    def _seen(self) -> frozenset[str]:
+        """What others than operators that move stored integers read or write."""
+        nodes = (node for node in self.graph.nodes if not self._stores(node))
+        names = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+        return frozenset(names.union(self.graph.inputs, self.graph.outputs))
+
+    def _may_change(self, name: str) -> bool:
+        return self._is_activation(name) or (self.graph.values[name].quant is None and name not in self._seen)
+
+    def _computes(self, node: Node) -> bool:
+        return node.op not in CONTROL and node.op != "Identity"
+
+    def _wanted(self, used: set[str]) -> set[str]:
+        for node in self.graph.nodes:
+            if node.op == "Identity" and all(map(self._is_activation, (*node.inputs, *node.outputs))):
+                self.networks.join([*node.inputs, *node.outputs])
+        products = (node for node in self.graph.nodes if node.op in WEIGHED and not (node.storage or node.domain))
+        roots = {self.networks.root(node.inputs[0]) for node in products if self._wants(node)}
+        roots.update(self.networks.root(name) for node in self.graph.nodes for name in self._twin(node))
+        return {name for name in used if self.networks.root(name) in roots}
+
+    def _twin(self, node: Node) -> Iterator[str]:
+        """What a node stores anew that had a sign, or gets one, and is the same otherwise."""
+        if node.op != "Identity" or node.storage:
+            return
+        one, other = (self.graph.values[name] for name in (*node.inputs, *node.outputs))
+        for own, beside in ((one, other), (other, one)):
+            raised = self._raised(own).quant if self._is_activation(own.name) else None
+            if raised is not None and beside.dtype == self.target and raised.matches(beside.quant):
+                yield own.name
+
+    def _wants(self, node: Node) -> bool:
+        """Whether a product of bytes has weights with steps for each channel, or computed ones."""
+        if not self._is_activation(node.inputs[0]):
+            return False
+        weights = self.graph.values[node.inputs[1]]
+        if weights.data is None or weights.quant is None:
+            return self._is_activation(node.inputs[1])
+        middle = 0 if weights.dtype == self.target else HALF
+        return (
+            weights.quant.axis is not None
+            and not weights.quant.block
+            and bool((weights.quant.zero_point == middle).all())
+        )
+
+    def _has_middle(self, weights: Value) -> bool:
+        """Whether bytes without a sign mean 0 where those with one do."""
+        quant = weights.quant
+        return weights.dtype == self.source and quant is not None and bool((quant.zero_point == HALF).all())
+
+    def _weights(self, name: str) -> str:
+        """Weights with a sign, where kernels have them: around 0."""
+        return self._raised_once(name) if self._has_middle(self.graph.values[name]) else name

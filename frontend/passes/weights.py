@@ -29,6 +29,16 @@ def stored(graph: Graph, way: WeightStorage) -> Graph:
     return _stored(graph, "int8", "uint8", lambda node: fits(graph, node))
 
 
+def alike(graph: Graph) -> Graph:
+    """The same graph with int8 weights of one scale stored as uint8 where activations are."""
+
+    def fits(node: Node) -> bool:
+        data, weights = (graph.values[name] for name in node.inputs[:2])
+        return data.dtype == "uint8" and weights.quant is not None and weights.quant.axis is None
+
+    return _stored(graph, "int8", "uint8", fits)
+
+
 def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]) -> Graph:
     """The graph with weights of type ``source`` as ``target`` where all that reads them are products that ``fits``."""
     weights, others = set[str](), {*graph.inputs, *graph.outputs}

@@ -16,7 +16,8 @@ WEIGHTS: tuple[WeightStorage, ...] = get_args(WeightStorage)
 class Storage:
     """What changes no result, but what kernels can be used.
 
-    With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
+    With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them, with ``signed``
+    with one, where these have weights with a sign or with steps for each channel. ``weights`` of 8
     bits are stored as in the source, with a sign, without one where sums of their products could saturate or everywhere
     (``uint8``), or with one where the model selects, when it is loaded, those without one for processors that saturate.
     ``block`` is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole
@@ -35,6 +36,7 @@ class Storage:
     """
 
     unsigned: bool = False
+    signed: bool = False
     weights: WeightStorage = "source"
     block: int = 0
     narrow: int = 0

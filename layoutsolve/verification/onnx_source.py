@@ -20,7 +20,7 @@ from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, of_result, runtime_of
+from layoutsolve.verification.runtimes import Level, LiteRTModel, OnnxRuntime, Port, RefusedError, of_result, runtime_of
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
@@ -95,7 +95,8 @@ def _verified(
         used.append(sample)
         if samples is None and time.monotonic() - began > SECONDS:
             break
-    found = _compared(second.outputs, runs, output_permutations or {})
+    steps = second.ports if isinstance(second, LiteRTModel) else ()
+    found = _compared(second.outputs, runs, output_permutations or {}, steps)
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
     known = [*islice(tries(first.inputs), max(numbers) + 1)]
     turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
@@ -104,9 +105,14 @@ def _verified(
 
 
 def _compared(
-    names: Sequence[str], runs: Sequence[tuple[list[Array], list[Array]]], back: Mapping[str, Sequence[int]]
+    names: Sequence[str],
+    runs: Sequence[tuple[list[Array], list[Array]]],
+    back: Mapping[str, Sequence[int]],
+    steps: Sequence[Port],
 ) -> list[OutputComparison]:
-    """Each output of the source and of the result, over all runs."""
+    """Each output of the source and of the result, over all runs; a result may tell in which ``steps`` its numbers
+    come, as LiteRT's kernels on integers round otherwise than ONNX Runtime's.
+    """
     found = []
     for position, name in enumerate(names):
         order = back.get(name)
@@ -115,6 +121,8 @@ def _compared(
             for truth, results in runs
         ]
         port = Port(name, str(pairs[0][0].dtype) if pairs[0][0].dtype != object else "string", (), (), (), ())
+        if steps and steps[position].quantised and steps[position].dtype == port.dtype:
+            port = replace(steps[position], name=name)
         for one, other in pairs:
             if one.shape != other.shape or one.dtype != other.dtype:
                 raise VerifyError(

@@ -389,6 +389,11 @@ class LiteRTModel:
         """The names of the outputs."""
         return list(self._names[1])
 
+    @property
+    def ports(self) -> Sequence[Port]:
+        """The outputs, with the steps that they come in."""
+        return self._described.outputs
+
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs for inputs by name."""
         return self.steps([inputs])[0]

@@ -13,7 +13,7 @@ from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, same_bytes
+from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes
 
 _UNARY = {
     "Abs": "ABS",
@@ -73,10 +73,16 @@ def _unary(call: Call) -> None:
     call.write(_UNARY[call.op], [call.tensor(0)])
 
 
+def _signed(call: Call) -> bool:
+    """Whether a kernel looks results up, or computes them, of signed bytes alone."""
+    return same_bytes(call) and call.output.dtype == "int8"
+
+
 row("Relu", "HardSwish", quantised=same_bytes)(_unary)
+row("Abs", "Exp", quantised=_signed)(_unary)
 row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
 row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
-row(*(_UNARY.keys() - {"HardSwish", "Relu", "Sigmoid", "Tanh"}))(_unary)
+row(*(_UNARY.keys() - {"Abs", "Exp", "HardSwish", "Relu", "Sigmoid", "Tanh"}))(_unary)
 
 
 def _operands(call: Call) -> bool:
@@ -163,13 +169,18 @@ _CLIPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1
 @row("Clip", quantised=_clips)
 def clip(call: Call) -> None:
     """Clip: an activation where its limits are those of one, else the greater of one limit and the lesser of both."""
-    limits, value = fusion.bounds(call.graph, call.node), call.value(0)
+    value, stored = call.value(0), call.node.storage and call.value(0).in_bytes and moves(call)
+    limits = (fusion.stored_bounds if stored else fusion.bounds)(call.graph, call.node)
     real = value.dtype == "float32" or value.quant is not None
-    known = _CLIPS.get(limits) if limits is not None and real else None
+    known = _CLIPS.get(limits) if limits is not None and real and (stored or not call.node.storage) else None
     if known is not None:
         call.write(known, [call.tensor(0)])
         return
     last = call.tensor(0)
+    if stored and limits == fusion.ANY:
+        if not call.alias():
+            call.reshape(last, value.shape, call.target())
+        return
     steps = [(place, name) for place, name in ((1, "MAXIMUM"), (2, "MINIMUM")) if call.has(place)]
     if not steps:
         call.reshape(last, value.shape, call.target())

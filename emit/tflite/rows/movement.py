@@ -10,16 +10,24 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, moves, same_steps
+from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes, same_steps
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product
 
 _TRANSPOSED, _CUT = 6, 5
 """The most dimensions that TRANSPOSE takes, and SLICE and STRIDED_SLICE."""
 
 
-@row("Reshape", quantised=moves)
+@row("Reshape", quantised=same_bytes)
 def reshape(call: Call) -> None:
-    """Reshape."""
+    """Reshape, behind a QUANTIZE where bytes get another meaning."""
+    if call.alias():
+        return
+    value, made = call.value(0), call.output
+    if value.in_bytes and not call.node.storage and not moves(call):
+        again = call.temporary(value.shape, made.dtype, made.quant)
+        call.write("QUANTIZE", [call.tensor(0)], [again])
+        call.reshape(again, made.shape, call.target())
+        return
     call.reshape(call.tensor(0), call.output.shape, call.target())
 
 

@@ -42,7 +42,7 @@ def _in_steps(call: Call) -> bool:
     """Whether bytes are reduced to bytes, of the largest in the same steps."""
     if call.op in ("ReduceMax", "ReduceMin"):
         return same_bytes(call) and moves(call)
-    return same_bytes(call) and call.op == "ReduceMean" and bool(axes_of(call))
+    return same_bytes(call) and call.op in ("ReduceMean", "ReduceSum") and bool(axes_of(call))
 
 
 def _reduce(call: Call) -> None:
@@ -172,13 +172,18 @@ def _index(call: Call, operator: str) -> None:
 _INT64 = 4
 
 
-@row("ArgMax")
+def _in_bytes(call: Call) -> bool:
+    """Whether bytes are compared, as what they mean would be."""
+    return call.value(0).in_bytes
+
+
+@row("ArgMax", quantised=_in_bytes)
 def arg_max(call: Call) -> None:
     """ArgMax."""
     _index(call, "ARG_MAX")
 
 
-@row("ArgMin")
+@row("ArgMin", quantised=_in_bytes)
 def arg_min(call: Call) -> None:
     """ArgMin."""
     _index(call, "ARG_MIN")

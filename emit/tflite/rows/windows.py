@@ -241,7 +241,17 @@ def _volume(call: Call, window: Window, logical: Array, shape: list[Dim], space:
     call.write("CONV_3D", [tensor, kernel, added_to(call, logical.shape[0])], **options)
 
 
-@row("ConvTranspose")
+def _is_transposed(call: Call) -> bool:
+    """Whether a kernel computes a transposed convolution in steps: by weights of one scale, or with one for each
+    channel of the result where these are in no groups.
+    """
+    weights, order = call.value(1).quant, call.order(1)
+    if weights is None or not _is_product(call) or call.activation:
+        return False
+    return weights.axis is None or (order.index(1) == weights.axis and call.attribute("group", 1) == 1)
+
+
+@row("ConvTranspose", quantised=_is_transposed)
 def transposed_convolution(call: Call) -> None:
     """ConvTranspose: TRANSPOSE_CONV, and a SLICE of what it computes beyond the result."""
     value, made = call.value(0), call.output
@@ -263,7 +273,7 @@ def transposed_convolution(call: Call) -> None:
         tensor, shape = _along_a_line(call, tensor, shape)
         kernel, strides, space = kernel[:, :, None], (1, *strides), [1, *space]
         full, before, final = [1, *full], [0, *before], [result[0], 1, *result[1:]]
-    weights = call.draft.constant(np.ascontiguousarray(kernel.transpose(1, 2, 3, 0)), call.result)
+    weights = _stored_kernel(call, np.ascontiguousarray(kernel.transpose(1, 2, 3, 0)))
     bias = added_to(call, kernel.shape[1])
     totals = [max(whole - size, 0) for whole, size in zip(full, final[1:-1], strict=True)]
     same = all(
@@ -273,7 +283,7 @@ def transposed_convolution(call: Call) -> None:
     larger = [max(whole, size + start) for whole, size, start in zip(full, final[1:-1], before, strict=True)]
     computed = final if same else [final[0], *larger, final[3]]
     options = {"padding": SAME if same else VALID, "stride_h": strides[0], "stride_w": strides[1]}
-    last = target if computed == list(result) else call.temporary(computed)
+    last = target if computed == list(result) else call.temporary(computed, made.dtype, made.quant)
     call.write("TRANSPOSE_CONV", [call.constant(computed), weights, tensor, bias], [last], **options)
     if computed != final:
         begin, size = call.constant([0, *before, 0]), call.constant(final)
@@ -283,6 +293,16 @@ def transposed_convolution(call: Call) -> None:
         last = call.step("SLICE", [last, begin, size], final)
     if final != list(result):
         call.reshape(last, made.shape, target)
+
+
+def _stored_kernel(call: Call, kernel: Array) -> int:
+    """Weights of a transposed convolution, a row for each result, with the scales that they have."""
+    value = call.value(1)
+    quant = value.quant
+    if quant is None:
+        return call.draft.constant(kernel, call.result)
+    rows = Quant(quant.scale, quant.zero_point, None if quant.axis is None else 0)
+    return call.draft.add(call.draft.names.derived(value.name, "rows"), value.dtype, kernel.shape, rows, kernel)
 
 
 def _before(call: Call, full: Sequence[int], result: Sequence[int]) -> list[int]:
@@ -297,19 +317,20 @@ def _before(call: Call, full: Sequence[int], result: Sequence[int]) -> list[int]
 
 def _dense(call: Call, weights: Array) -> Array:
     """Weights of a transposed convolution, inputs first, without groups and dilations: zeros stand between them."""
-    groups, dilations = call.attribute("group", 1), call.attribute("dilations")
+    groups, dilations, quant = call.attribute("group", 1), call.attribute("dilations"), call.value(1).quant
+    zero = 0 if quant is None else int(quant.zero_point[0])
     if groups > 1:
         read, written = weights.shape[0] // groups, weights.shape[1]
         if weights.size * groups > _MOST_DENSE:
             raise ExpressionError("it is a transposed convolution of many groups", "split it into one for each group")
-        dense = np.zeros((weights.shape[0], written * groups, *weights.shape[2:]), weights.dtype)
+        dense = np.full((weights.shape[0], written * groups, *weights.shape[2:]), zero, weights.dtype)
         for group in range(groups):
             rows = slice(group * read, (group + 1) * read)
             dense[rows, group * written : (group + 1) * written] = weights[rows]
         weights = dense
     if dilations is not None and any(each != 1 for each in dilations):
         sizes = [(size - 1) * each + 1 for size, each in zip(weights.shape[2:], dilations, strict=True)]
-        spread = np.zeros((*weights.shape[:2], *sizes), weights.dtype)
+        spread = np.full((*weights.shape[:2], *sizes), zero, weights.dtype)
         spread[(slice(None), slice(None), *(slice(None, None, each) for each in dilations))] = weights
         weights = spread
     return weights

@@ -365,9 +365,11 @@ def _is_empty(call: Call, number: int) -> bool:
 @lowering("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
           "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor")  # fmt: skip
 def broadcasting(call: Call) -> bool:
-    """As it stands, with sizes that follow where they have names."""
+    """As it stands, with sizes that follow where they have names; of one operand it is another name of that."""
     if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
         return False
+    if len(call.inputs) == 1:
+        return alias(call, call.outputs[0], call.inputs[0])
     shapes = [call.value(number).shape for number in range(len(call.inputs))]
     if all(isinstance(dim, int) for shape in shapes for dim in shape):
         return False

@@ -14,6 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.truth import litert
@@ -61,6 +62,13 @@ CASES: Sequence[Case] = (
     *(("Pad", [IMAGE], None, [whole(0, 0, 1, 1, 0, 0, 2, 1), np.float32(each)], True, {}) for each in (0, 1, -0.5, 99)),
     ("Conv", [(1, 2, 5, 5, 5)], stored(8, 2, 3, 3, 3), [], False, {}),
     ("Conv", [IMAGE], stored(8, 4, 3, 3), [real(8)], False, {"pads": [1, 0, 1, 0]}),
+    ("ConvTranspose", [IMAGE], stored(4, 6, 3, 3), [], False, {"strides": [2, 2], "pads": [1, 0, 0, 1]}),
+    ("ConvTranspose", [IMAGE], stored(4, 2, 3, 3), [], False, {"group": 2, "dilations": [2, 1]}),
+    *(("ReduceSum", [IMAGE], None, [whole(*axes)], False, {}) for axes in ((1,), (2, 3), (0, 1))),
+    *(("ReduceMean", [IMAGE], None, [whole(*axes)], False, {"keepdims": 0}) for axes in ((1,), (2, 3))),
+    ("Abs", [IMAGE], None, [], False, {}),
+    ("Exp", [IMAGE], None, [], False, {}),
+    ("MatMul", [(3, 8)], stored(8, 5), [], False, {}),
 )
 
 
@@ -116,3 +124,64 @@ def test_quantised_operator(number: int, dtype: str) -> None:
     (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
     (found,) = litert().run(layoutsolve.convert(source, to="tflite").content(""), given).results
     assert np.abs(np.rint((found - expected) / scale)).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("op", ["ConvTranspose", "Abs", "Exp", "MatMul", "Conv"])
+def test_bytes_are_computed_with(op: str, dtype: str) -> None:
+    """No float is between DEQUANTIZE and QUANTIZE where a kernel on bytes is there."""
+    signed_only = op in ("Abs", "Exp") and dtype == "uint8"
+    for case in (case for case in CASES if case[0] == op and len(case[1][0]) < 5 and not signed_only):
+        written = parse(layoutsolve.convert(model(case, dtype), to="tflite").content(""))
+        names = [operator.name for operator in written.subgraphs[0].operators]
+        assert names.count("DEQUANTIZE") == names.count("QUANTIZE") == 1, names
+
+
+LIMITS = {
+    "RELU": (0.0, None),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
+
+
+def clipped(limits: tuple[float | None, float | None], dtype: str, behind: bool) -> onnx.ModelProto:
+    """Bytes that are limited as they are stored, ``behind`` a sum."""
+    kind, zero, scale = np.dtype(dtype), ZEROS[dtype], np.float32(0.07)
+    held = [numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(kind.type(zero), "zero")]
+    ends = ["" if each is None else f"limit{each}" for each in limits]
+    for name, each in zip(ends, limits, strict=True):
+        if each is not None:
+            held.append(numpy_helper.from_array(kind.type(round(each / scale) + zero), name))
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"])]
+    if behind:
+        nodes += [
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+            helper.make_node("Add", ["d", "d"], ["sum"]),
+            helper.make_node("QuantizeLinear", ["sum", "scale", "zero"], ["q2"]),
+        ]
+    nodes += [
+        helper.make_node("Clip", [nodes[-1].output[0], *ends], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "scale", "zero"], ["y"]),
+    ]
+    port = helper.make_tensor_value_info("x", 1, (2, 30))
+    graph = helper.make_graph(nodes, "one", [port], [onnx.ValueInfoProto(name="y")], held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("name", [*LIMITS, "others"])
+def test_limits_of_bytes_are_activations(name: str, behind: bool, dtype: str) -> None:
+    """Those that LiteRT has are fused into the operator before, or are one operator; no constant is copied."""
+    source = clipped(LIMITS.get(name, (-0.7, 2.1)), dtype, behind)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    own = ["MAXIMUM", "MINIMUM"] if name == "others" else [name]
+    fused = behind and name not in ("others", "RELU_0_TO_1")
+    assert names == ["QUANTIZE", *(["ADD"] if behind else []), *([] if fused else own), "DEQUANTIZE"]
+    given = np.linspace(-8, 8, 60, dtype=np.float32).reshape(2, 30)
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": given})
+    (found,) = litert().run(written, [given]).results
+    np.testing.assert_allclose(found, expected, atol=0.0701 if behind else 1e-6)

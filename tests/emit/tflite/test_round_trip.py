@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,81 @@ import pytest
 
 import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
+from experiments.make import demo
 from layoutsolve.emit.tflite.sharing import VIEWS
-from layoutsolve.errors import OptionError
+from layoutsolve.errors import OptionError, UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from tests.builder import Builder
+from tests.random_models import network
 from tests.truth import litert
 
 RIGHT = ("right", "kept", "refused", "source refused")
+
+PRODUCTS = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+"""Operators that may be written as each other: a convolution of one pixel is a product of matrices."""
+
+ON_BYTES = (
+    "ADD",
+    "AVERAGE_POOL_2D",
+    "HARD_SWISH",
+    "LEAKY_RELU",
+    "LOGISTIC",
+    "MAX_POOL_2D",
+    "MEAN",
+    "MUL",
+    "SUB",
+    "TANH",
+)
+"""Operators whose kernels on bytes are written again."""
 
 
 @pytest.mark.parametrize("seed", range(30000, 30030))
 def test_random_network(seed: int) -> None:
     _, verdicts = judged(seed)
     assert all(verdict.split("|")[0] in RIGHT for verdict in verdicts.values()), verdicts
+
+
+def computing(data: bytes) -> Counter[str]:
+    """The operators of a model, by name, that compute with bytes that they read; products are one."""
+    found: Counter[str] = Counter()
+    for subgraph in parse(data).subgraphs:
+        for operator in subgraph.operators:
+            read = [subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
+            if any(each.dtype in ("int8", "uint8") and each.quant is not None for each in read):
+                found["product" if operator.name in PRODUCTS else operator.name] += 1
+    return found
+
+
+@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
+def test_bytes_stay_bytes_by_way_of_onnx(target: str) -> None:
+    """Of networks on bytes, products and others that have kernels on these are such again."""
+    compared = 0
+    for seed in range(31000, 31060):
+        made = network(seed)
+        if made.kind not in ("int8", "uint8"):
+            continue
+        try:
+            between = layoutsolve.convert(made.source, target=target).model
+            written = layoutsolve.convert(between, to="tflite").content("")
+        except UnsupportedError:
+            continue
+        before, after = computing(made.source), computing(written)
+        compared += 1
+        lost = {name: before[name] - after[name] for name in ("product", *ON_BYTES) if before[name] > after[name]}
+        assert sum(lost.values()) <= 1, (seed, lost)
+    assert compared > 10
+
+
+@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
+def test_a_quantised_network_comes_back(target: str) -> None:
+    """The same operators on the same weights, and the result within a step."""
+    source = demo.mobilenet()
+    found = layoutsolve.convert(layoutsolve.convert(source, target=target).model, to="tflite")
+    before, after = (Counter(each.name for each in parse(data).subgraphs[0].operators) for data in (source, found.data))
+    assert before - after == Counter() and sum((after - before).values()) <= 2 and found.size < 1.02 * len(source)
+    image = np.random.default_rng(1).integers(-128, 128, (1, 128, 128, 3)).astype(np.int8)
+    one, other = (litert().run(data, [image]).results[0].astype(int) for data in (source, found.data))
+    assert np.abs(one - other).max() <= 1
 
 
 def channels_first(builder: Builder) -> tuple[int, int]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutsolve.frontend.passes.unsigned import KERNELS, MOVING, WEIGHED, stored
+from layoutsolve.frontend.passes import weights
+from layoutsolve.frontend.passes.unsigned import KERNELS, MOVING, WEIGHED, signed, stored
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.ir.graph import Graph, Quant
 from tests.graphs import GraphBuilder, run
@@ -185,3 +186,34 @@ def test_steps_that_cannot_be_stored_anew(scale: float) -> None:
     graph = b.graph(b.op("Sigmoid", x, shape=SHAPE, dtype="int8", quant=extreme))
     found = stored(graph)
     assert {value.dtype for value in found.values.values()} == {"int8"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_there_and_back(seed: int) -> None:
+    """With signs again the numbers are the same, nothing without a sign is left, and weights fit what they multiply."""
+    graph = network(seed)
+    unsigned = stored(graph)
+    found = weights.alike(signed(unsigned))
+    random = np.random.default_rng(seed)
+    inputs = [graph.values[name] for name in graph.inputs]
+    data = [random.integers(-128, 128, each.shape).astype(each.dtype) for each in inputs]
+    for expected, result in zip(run(graph, data), run(found, data), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    used = {name for node in found.nodes for name in (*node.inputs, *node.outputs) if name}
+    assert not any(found.values[name].dtype == "uint8" and found.values[name].data is None for name in used)
+
+
+def test_bytes_of_one_scale_stay_without_a_sign() -> None:
+    """Where ends have none, and weights have no steps for each channel, whose sign follows."""
+    b = Bytes(0)
+    raised = Quant(np.array([0.1], np.float32), np.array([131], np.uint8))
+    x = b.input(*SHAPE, dtype="uint8", quant=raised)
+    kernel = b.constant(b.random.integers(-127, 128, (4, 4, 1, 1)), "int8", quant(b.random))
+    graph = b.graph(b.op("Conv", x, kernel, shape=SHAPE, dtype="uint8", quant=raised))
+    found = weights.alike(signed(graph))
+    assert {value.dtype for value in found.values.values()} == {"uint8"}
+    assert found.values[kernel].quant is not None
+    for name, value in graph.values.items():
+        if value.data is not None and value.quant is not None and (now := found.values[name]).data is not None:
+            assert now.quant is not None
+            np.testing.assert_array_equal(value.quant.real(value.data), now.quant.real(now.data))
