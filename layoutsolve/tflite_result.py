@@ -41,6 +41,7 @@ class TfliteConversion(Conversion):
     """
 
     position: int = field(default=0, repr=False)
+    made: Mapping[tuple[int, int], Sequence[str]] = field(default_factory=dict, repr=False)
 
     transpose, reshape = "TRANSPOSE", "RESHAPE"
     """What the operators are called that move and reshape data."""
@@ -130,9 +131,12 @@ class TfliteConversion(Conversion):
         return self.data
 
     @property
-    def written_for(self) -> Mapping[tuple[int, int], Sequence[str]] | None:
-        """Not known of TensorFlow Lite."""
-        return None
+    def written_for(self) -> Mapping[tuple[int, int], Sequence[str]]:
+        """Operators of the written model by the subgraph and operator numbers of what they come from."""
+        if not self.kept:
+            return self.made
+        pairs = ((number, each) for number, graph in enumerate(self.written.subgraphs) for each in graph.operators)
+        return {(number, operator.index): [operator.name] for number, operator in pairs}
 
 
 def operators_of(model: Model) -> list[str]:
@@ -169,17 +173,18 @@ def as_tflite(
         applied, own = Origins.of(model, 0 if signature is None else signature.subgraph, assignment)
     ends = every_end(graph, boundary, assignment)
     facts = {**_lowerings(graph), **made.facts, **metadata(ends)}
+    made_of: dict[tuple[int, int], list[str]] = {}
     how = stage.seconds, boundary, reading, None, content.file
     if own is None:
-        data = encode(written(applied, None, facts), budget)
-        return TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped)
+        data = encode(written(applied, None, facts, made_of), budget)
+        return TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, made=made_of)
     source = counted_moves(own.model)
     operators = len(operators_of(own.model))
     figures = Figures(source.transposes, source.reshapes, operators, len(content.data))
     graph = replace(graph, figures=figures)
     kept, data, moved = "", b"", any(end.moved for end in ends)
     try:
-        model = written(applied, own, facts)
+        model = written(applied, own, facts, made_of)
         kept = "" if moved or _gains(model, source, operators) else "no improvement"
         data = encode(model, budget) if not kept else bytes(content.data)
     except UnsupportedError:
@@ -187,7 +192,7 @@ def as_tflite(
             raise
         kept, data = "LiteRT's operators express no other layouts of it", bytes(content.data)
     found = TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, position=own.position)
-    return replace(found, kept=kept)
+    return replace(found, kept=kept, made=made_of)
 
 
 def _lowerings(graph: Graph) -> dict[str, str]:

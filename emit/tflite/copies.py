@@ -308,7 +308,8 @@ class Copier:
         )
         index = len(self.draft.operators)
         written = replace(operator, index=index, inputs=inputs, outputs=outputs, intermediates=between)
-        self.draft.operators.append(written)
+        self.draft.origin = self.source.position, operator.index
+        self.draft.append(written)
 
     def _tensor(self, index: int, copy: Copy) -> int:
         if index < 0:

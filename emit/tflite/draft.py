@@ -41,10 +41,13 @@ class Draft:
     """Tensors and operators, numbered in the order in which they are added."""
 
     def __init__(self, graph: Graph, names: Mapping[str, str]) -> None:
-        """``names`` are what inputs and outputs are called, where that is not as in the graph."""
+        """``origin`` is which operator of the source is written, by its graph and its number, ``origins`` has that of
+        each operator. ``names`` are what inputs and outputs are called, where that is not as in the graph."""
         self.graph, self.public = graph, names
         self.tensors: list[Tensor] = []
         self.operators: list[Operator] = []
+        self.origins: list[tuple[int, int] | None] = []
+        self.origin: tuple[int, int] | None = None
         self.places: dict[str, int] = {}
         self.names = Names([*graph.values, *names.values()])
         self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
@@ -98,7 +101,12 @@ class Draft:
     def write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
         """Add an operator. Raises :class:`ExpressionError` where LiteRT has no kernel for its types."""
         kernels.check(name, inputs, outputs, self.tensors)
-        self.operators.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
+        self.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
+
+    def append(self, operator: Operator) -> None:
+        """Add an operator as it is."""
+        self.operators.append(operator)
+        self.origins.append(self.origin)
 
     def real(self, index: int) -> int:
         """A tensor of the floats that a quantised one stands for; each is dequantised once."""

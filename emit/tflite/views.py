@@ -19,6 +19,9 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Te
 VIEW = "RESHAPE"
 LAYER = "FULLY_CONNECTED"
 
+BETWEEN = -1
+"""The number of an operator that is written for none of the source."""
+
 MOST, FEWER = 8, 6
 """The most dimensions that a RESHAPE gives (``reshape.cc``), and those that XNNPACK's tensors have
 (``XNN_MAX_TENSOR_DIMS``), which it finds out of some operators only when it prepares them.
@@ -97,7 +100,7 @@ def _viewed(draft: Draft, index: int, shape: Sequence[int], written: list[Operat
     """A tensor in another shape, as the tensor ``into`` or as one of its own."""
     result = draft.like(index, shape) if into < 0 else into
     sizes = draft.constant(np.array(shape, np.int32), draft.tensors[index].name)
-    written.append(Operator(len(written), VIEW, (index, sizes), (result,), {"new_shape": tuple(shape)}))
+    written.append(Operator(BETWEEN, VIEW, (index, sizes), (result,), {"new_shape": tuple(shape)}))
     return result
 
 

@@ -15,7 +15,7 @@ from layoutsolve.emit.tflite.roundings import settled
 from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
 from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
-from layoutsolve.emit.tflite.views import compacted, merged, within_limits
+from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.tflite.reading.model import Model, Signature, Subgraph
 from layoutsolve.ir.graph import KEPT, Graph, Node
@@ -24,9 +24,16 @@ SIGNATURE = "serving_default"
 """The key of the signature of a model that has none in its source."""
 
 
-def written(graph: Graph, source: Origins | None = None, facts: Mapping[str, str] | None = None) -> Model:
+Written = dict[tuple[int, int], list[str]]
+"""By the numbers of a graph of the source and of an operator in it, the operators that are written for it."""
+
+
+def written(
+    graph: Graph, source: Origins | None = None, facts: Mapping[str, str] | None = None, made: Written | None = None
+) -> Model:
     """The TensorFlow Lite model of a graph; operators of a ``source`` in TensorFlow Lite stay what they are where their
-    tensors lie as they do there. ``facts`` are told in the model's metadata.
+    tensors lie as they do there. ``facts`` are told in the model's metadata. ``made`` is filled with what is written
+    for each operator.
 
     Raises :class:`UnsupportedError`, listing every node that LiteRT's operators do not express.
     """
@@ -46,17 +53,18 @@ def written(graph: Graph, source: Origins | None = None, facts: Mapping[str, str
         if number in same and copier is not None:
             copier.write(same[number])
         if number not in copied and number not in gone:
+            draft.origin = None if node.origin is None else (node.origin.subgraph, node.origin.index)
             gaps += _node(draft, node, together.get(number), source is not None)
     if gaps:
         raise UnsupportedError(gaps)
     try:
-        return _model(draft, source, facts or {})
+        return _model(draft, source, facts or {}, {} if made is None else made)
     except ExpressionError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
 
 
-def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str]) -> Model:
-    """The model of all that is drafted, with what the source says of itself."""
+def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
+    """The model of all that is drafted, with what the source says of itself. ``made`` is filled."""
     graph = draft.graph
     inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
     name = "main" if source is None else source.model.subgraphs[source.position].name
@@ -65,6 +73,10 @@ def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str]) -> Mo
         draft.operators = absorbed(draft, ends)
     draft.operators = within_limits(draft)
     draft.operators = merged(draft, ends)
+    for operator in draft.operators:
+        origin = draft.origins[operator.index] if operator.index != BETWEEN else None
+        if origin is not None:
+            made.setdefault(origin, []).append(operator.name)
     operators = tuple(compacted(draft, separated(draft, ends), ends))
     inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
     subgraph = Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)

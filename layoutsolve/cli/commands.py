@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from layoutsolve.base import gc_pause
@@ -12,7 +13,7 @@ from layoutsolve.base.wording import aligned, printable
 from layoutsolve.cli import console
 from layoutsolve.cli.model_files import loaded, register
 from layoutsolve.cli.options import reading_of
-from layoutsolve.errors import FAILED, ConversionError, InternalError
+from layoutsolve.errors import FAILED, ConversionError, Gap, InternalError, UnsupportedError
 from layoutsolve.io import files
 
 
@@ -52,15 +53,18 @@ def ops(options: argparse.Namespace) -> int:
         given = Options.of(reading_of(options))
         if is_onnx(content.data):
             given.check_onnx()
-        graph = written = None
+        graph, written = None, None
+        gaps: Sequence[Gap] = ()
         try:
-            conversion = convert(content, **reading_of(options))
+            conversion = convert(content, to=options.format, **reading_of(options))
             graph, written = conversion.graph, conversion.written_for
         except InternalError:
             raise
-        except ConversionError:  # operators that are refused are listed, and anything else is no matter of operators
-            pass
-        found = inventory(content, given.reading, graph, written)
+        except ConversionError as error:  # of operators those are listed, and anything else is no matter of these
+            if options.format == "tflite" and not isinstance(error, UnsupportedError):
+                raise
+            gaps = error.gaps if options.format == "tflite" and isinstance(error, UnsupportedError) else ()
+        found = inventory(content, given.reading, graph, written, gaps)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
     console.tell(json.dumps(told) if options.json else str(found), [])
     return 0 if found.converts else FAILED

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
+from typing import get_args
 
 from layoutsolve.cli.options import (
     Help,
@@ -18,6 +19,7 @@ from layoutsolve.cli.options import (
     add_reading,
     add_telling,
 )
+from layoutsolve.conversion.choices import Format
 from layoutsolve.errors import OptionError
 from layoutsolve.io.patterns import STANDARD_INPUT, is_many
 
@@ -215,6 +217,13 @@ def _ops_parser() -> Parser:
     parser.add_argument("model", metavar="MODEL.tflite", nargs="?", help="the model")
     parser.add_argument(
         "--onnx", action="store_true", help="list all operators of ONNX, and what becomes of their layouts, of no model"
+    )
+    parser.add_argument(
+        "--format",
+        choices=get_args(Format),
+        default="onnx",
+        metavar="FORMAT",
+        help="the output format: onnx (default), or tflite, with what LiteRT's operators do not express",
     )
     add_reading(parser.add_argument_group("how it is read"))
     return _printing(parser, "print one JSON object instead of a table")

@@ -73,16 +73,21 @@ Written = Mapping[tuple[int, int], Sequence[str]]
 
 
 def inventory(
-    content: Content, reading: Reading, graph: Graph | None = None, written: Written | None = None
+    content: Content,
+    reading: Reading,
+    graph: Graph | None = None,
+    written: Written | None = None,
+    gaps: Sequence[Gap] = (),
 ) -> Inventory:
-    """The operators of all graphs, with the reference ``graph`` where it is known, and what is ``written`` for them.
+    """The operators of all graphs, with the reference ``graph`` where it is known, what is ``written`` for them, and
+    the ``gaps`` that are known of a format that cannot have some of them.
 
     Raises :class:`ConversionError` where the model cannot be read.
     """
     model = parse(content.data, content.folder, content.called)
     operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
     try:
-        graph, gaps = graph or lowered(model, content.name, reading), tuple[Gap, ...]()
+        graph = graph or (None if gaps else lowered(model, content.name, reading))
     except UnsupportedError as error:
         graph, gaps = None, error.gaps
     lowered_to, refused = _lowered_to(graph), {(gap.subgraph, gap.index): gap for gap in gaps}

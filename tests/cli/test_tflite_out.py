@@ -63,3 +63,41 @@ def test_what_is_about_onnx_is_refused(source: Path, option: list[str], capsys: 
     target = source.with_name("out.tflite")
     assert main([str(source), "-o", str(target), *option]) == 2
     assert option[0].strip("-") in capsys.readouterr().err and not target.exists()
+
+
+def test_what_becomes_of_operators(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the written file are counted; of a file that is kept they are its own."""
+    assert main(["ops", str(source), "--format", "tflite", "--json"]) == 0
+    (kind,) = json.loads(capsys.readouterr().out)["operators"]
+    assert (kind["operator"], kind["written"]["CONV_2D"], kind["refused"]) == ("Conv", 1, "")
+    assert main([str(source), "--format", "tflite", "-q", "--inputs", "nhwc", "--outputs", "nhwc"]) == 0
+    assert main(["ops", str(source.with_suffix(".tflite")), "--format", "tflite", "--json"]) == 0
+    (kept,) = json.loads(capsys.readouterr().out)["operators"]
+    assert kept["written"] == {"CONV_2D": 1}
+
+
+def test_what_cannot_be_written_is_listed_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the reasons and remedies of the error, which a conversion gives and writes nothing."""
+    names = ["x", "a", "b", "c"]
+    nodes = [
+        helper.make_node(op, [read], [made])
+        for op, read, made in (("Relu", "x", "a"), ("Det", "a", "b"), ("Hardmax", "a", "c"))
+    ]
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 3])]
+    graph = helper.make_graph(nodes, "one", ports, [onnx.ValueInfoProto(name=name) for name in names[2:]])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.shape_inference.infer_shapes(made), path)
+    assert main(["ops", str(path), "--format", "tflite", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    refused = {kind["operator"]: (kind["refused"], kind["remedy"]) for kind in told["operators"] if kind["refused"]}
+    assert not told["converts"] and refused.keys() == {"Det", "Hardmax"}
+    assert main([str(path), "--format", "tflite"]) == 2
+    message = capsys.readouterr().err
+    assert all(reason in message and remedy in message for reason, remedy in refused.values())
+    assert not path.with_suffix(".tflite").exists()
+    assert main(["ops", str(path)]) == 0
+
+
+def test_options_about_onnx_are_refused_by_ops(source: Path) -> None:
+    assert main(["ops", str(source), "--format", "tflite", "--quant", "float"]) == 2
