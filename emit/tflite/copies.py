@@ -7,7 +7,7 @@ same operator on other shapes, as long as it works on elements, or along axes of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -114,7 +114,7 @@ class _Group:
         self.nodes = [graph.nodes[number] for number in numbers]
         self.made = {name for node in self.nodes for name in node.outputs if name}
         given = [name for node in self.nodes for name in node.inputs if name and name not in self.made]
-        self.read = {name for name in given if graph.values[name].data is None}
+        self.read = {name for name in given if graph.values[name].data is None and not _is_state(graph, name)}
         self.constants = [name for name in dict.fromkeys(given) if graph.values[name].data is not None]
 
     def copy(self, readers: Mapping[str, list[int]]) -> Copy | None:
@@ -122,8 +122,11 @@ class _Group:
         graph = self.graph
         if not writes(self.operator):
             return None
+        states = {number for number, node in enumerate(graph.nodes) if node.op == "State"} if self._has_states else ()
         outside = {
-            name for name in self.made if name in graph.results or not self.own.issuperset(readers.get(name, ()))
+            name
+            for name in self.made
+            if name in graph.results or not self.own.union(states).issuperset(readers.get(name, ()))
         }
         ready = max([graph.producers.get(name, -1) for name in self.read], default=-1)
         needed = [number for name in outside for number in readers.get(name, ()) if number not in self.own]
@@ -136,6 +139,11 @@ class _Group:
         names = self._names(self.source.anyhow, outside)
         found = None if names is None else self._restated(names)
         return None if names is None or found is None else Copy(found[0], place, self.own, names, found[1])
+
+    @property
+    def _has_states(self) -> bool:
+        """Whether the operator has variables, which it reads and writes by itself."""
+        return any(index >= 0 and self.source.tensor(index).is_variable for index in self.operator.inputs)
 
     def _names(self, held: Mapping[str, frozenset[int]], outside: set[str]) -> dict[int, str] | None:
         """What the operator's tensors are called in the graph; None where one is not there."""
@@ -290,6 +298,23 @@ def _outermost(graph: Graph, node: Node) -> Origin | None:
             region = region.parent
         node = graph.openers[region]
     return node.origin
+
+
+def _is_state(graph: Graph, name: str) -> bool:
+    node = graph.producer(name)
+    return node is not None and node.op == "State"
+
+
+def with_states(graph: Graph, copied: Collection[int]) -> frozenset[int]:
+    """The nodes that are copied, and the states that these alone read and write: variables of their operators."""
+    found = set(copied)
+    for number, node in enumerate(graph.nodes):
+        if node.op == "State":
+            around = {graph.producers.get(node.inputs[1], -1)}
+            around.update(graph.producers[each.outputs[0]] for each in graph.readers.get(node.outputs[0], ()))
+            if around <= set(copied) and graph.results.isdisjoint(node.outputs):
+                found.add(number)
+    return frozenset(found)
 
 
 class Copier:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.emit.tflite.copies import Copier, Origins, copies
+from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.fusion import Fused, fused
@@ -45,7 +45,7 @@ def written(
     except ExpressionError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
     same = copies(graph, source) if source is not None else {}
-    copied = {number for copy in same.values() for number in copy.nodes}
+    copied = with_states(graph, {number for copy in same.values() for number in copy.nodes})
     together, gone = fused(graph, copied)
     copier = Copier(draft, source) if source is not None else None
     gaps: list[Gap] = []

@@ -184,3 +184,48 @@ def test_the_same_bytes_each_time(tmp_path: Path) -> None:
     path.write_bytes(source)
     one, other = (layoutsolve.convert(each, to="tflite").content("") for each in (source, path))
     assert one == other
+
+
+def rows_before(builder: Builder, shape: tuple[int, ...]) -> tuple[int, int]:
+    """An input, and what is behind it and two Transposes, which cancel out, in some shape."""
+    image = builder.input("image", (1, 3, 4, 2))
+    last, bent, back = (
+        builder.tensor(name, sizes)
+        for name, sizes in (("last", (1, 4, 2, 3)), ("bent", (1, 4, 2, 3)), ("back", (1, 3, 4, 2)))
+    )
+    builder.operator("TRANSPOSE", [image, builder.constant("to", np.array([0, 2, 3, 1], np.int32))], [last], {})
+    builder.operator("ABS", [last], [bent], {})
+    builder.operator("TRANSPOSE", [bent, builder.constant("from", np.array([0, 3, 1, 2], np.int32))], [back], {})
+    rows = builder.tensor("rows", shape)
+    builder.operator("RESHAPE", [back, builder.constant("sizes", np.array(shape, np.int32))], [rows], {})
+    return image, rows
+
+
+def with_state(shared: bool) -> bytes:
+    """A cell with a variable, behind Transposes that are not needed; with ``shared`` two have the same one."""
+    builder, random = Builder(), np.random.default_rng(3)
+    _, rows = rows_before(builder, (1, 24))
+    state, made = builder.tensor("state", (1, 5), variable=True), -1
+    for number in range(2 if shared else 1):
+        weights = [
+            builder.constant(f"{name}{number}", random.normal(size=shape) / 4, "float32")
+            for name, shape in (("inputs", (5, 24)), ("recurrent", (5, 5)), ("bias", (5,)))
+        ]
+        made = builder.tensor(f"made{number}", (1, 5))
+        builder.operator("RNN", [rows, *weights, state], [made], {"fused_activation_function": 4})
+    return builder.finish(made)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_variables_stay(shared: bool) -> None:
+    """Operators with states are written again, which they carry from run to run as those of the source do; where the
+    states of one are another's as well, the model stays as it is.
+    """
+    source = with_state(shared)
+    found = layoutsolve.convert(source, to="tflite")
+    if not shared:
+        assert (found.kept, found.moves.transposes, found.operators.count("RNN")) == ("", 0, 1)
+    random = np.random.default_rng(4)
+    steps = [[random.normal(size=(1, 3, 4, 2)).astype(np.float32)] for _ in range(4)]
+    for one, other in zip(litert().steps(source, steps), litert().steps(found.data, steps), strict=True):
+        np.testing.assert_array_equal(one.results[0], other.results[0])
