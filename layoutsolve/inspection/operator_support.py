@@ -113,9 +113,12 @@ def inventory(
         )
         for (name, types, reason, remedy), places in kinds.items()
     ]
-    return Inventory(
-        tuple(sorted(found, key=lambda kind: (bool(kind.refused), -kind.count, kind.operator, kind.types)))
-    )
+    return Inventory(tuple(sorted(found, key=_order)))
+
+
+def _order(kind: Kind) -> tuple[bool, int, str, str]:
+    """The most frequent first, and what cannot be converted last."""
+    return bool(kind.refused), -kind.count, kind.operator, kind.types
 
 
 @dataclass(frozen=True)
