@@ -11,17 +11,26 @@ computed once when the model is loaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from layoutsolve.emit import qlinear, selected_weights
+from layoutsolve.emit import qlinear, selected_weights, slow_int8_kernels
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
-from layoutsolve.ir.graph import CAPTURES, KEPT, Node, Quant
+from layoutsolve.ir.graph import CAPTURES, KEPT, Array, Node, Quant, Value
 from layoutsolve.proto.messages import AttributeProto, graphs_in
 from layoutsolve.proto.scopes import rename
+
+_ADDING = ("AveragePool", "Conv", "ConvTranspose")
+"""The operators on images that add many numbers."""
+
+_CHANNELS, _BYTE, _HELD = 1, 255, 1 << 24
+"""The dimension of channels, the largest difference of two bytes, and up to where floats hold all integers."""
 
 
 def write(writer: Writer, node: Node) -> None:
@@ -33,7 +42,7 @@ def write(writer: Writer, node: Node) -> None:
         writer.node(node.op, [_real(writer, data), *map(writer.stored, others)], [name], node.attributes)
         writer.body.real[name] = name
         return
-    if qlinear.write(writer, node) or selected_weights.write_product(writer, node):
+    if qlinear.write(writer, node) or selected_weights.write_product(writer, node) or _write_sums(writer, node):
         return
     single = len(node.inputs) == len(node.outputs) == 1
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
@@ -51,6 +60,70 @@ def write(writer: Writer, node: Node) -> None:
     for real, (name, quant) in zip(outputs, pairs, strict=True):
         if quant:
             _quantize(writer, real, name, quant)
+
+
+def _write_sums(writer: Writer, node: Node) -> bool:
+    """Write what adds in floats, an average of windows or a convolution, as one of what is stored, where one file is
+    for all processors; False for all other nodes. Their kernels add in other orders, or round products before they do:
+    floats hold sums of integers exactly, so that results are the same.
+    """
+    scale = _scale_of_sums(writer, node) if writer.selects and not (node.storage or node.domain) else None
+    if scale is None:
+        return False
+    made = writer.graph.values[node.outputs[0]]
+    assert made.quant is not None
+    inputs, sums = [], writer.taken.derived(made.name, "sums")
+    for name in filter(None, node.inputs):
+        quant = writer.graph.values[name].quant
+        assert quant is not None
+        inputs.append(writer.taken.derived(name, "integers"))
+        _dequantize(writer, name, replace(quant, scale=np.ones_like(quant.scale)), inputs[-1])
+    writer.node(node.op, inputs, [sums], node.attributes)
+    scale = writer.alike(made.quant.scale / scale)
+    axis = None if scale.size == 1 else _CHANNELS
+    _quantize(writer, sums, made.name, Quant(scale, np.repeat(made.quant.zero_point, scale.size), axis))
+    return True
+
+
+def _scale_of_sums(writer: Writer, node: Node) -> Array | None:
+    """What integers mean that a node adds in floats, one number or one for each channel; None where it does not add
+    such, or floats do not hold them.
+    """
+    values = [writer.graph.values[name] for name in (*node.inputs, *node.outputs) if name]
+    if node.op not in _ADDING or not (values[0].in_bytes and values[-1].in_bytes):
+        return None
+    x, *others, made = values
+    assert x.quant is not None and made.quant is not None
+    found = _of_weights(writer, node, others) if others else _of_window(writer, node)
+    if found is None:
+        return None
+    weight, largest = found
+    with np.errstate(all="ignore"):
+        scale = x.quant.scale * weight
+        held = largest < _HELD and qlinear.are_held(made.quant.scale / scale)
+    return scale if held and all(qlinear.counts_in(bias, scale) for bias in others[1:]) else None
+
+
+def _of_window(writer: Writer, node: Node) -> tuple[Array, float] | None:
+    """What an average multiplies by before it divides, and its largest sum; None where kernels on bytes compute it."""
+    shapes = (slow_int8_kernels.sizes(writer.graph, name) for name in (node.inputs[0], node.outputs[0]))
+    window = node.attributes["kernel_shape"]
+    return (np.ones(1, np.float32), _BYTE * prod(window)) if slow_int8_kernels.of_windows(*shapes, window) else None
+
+
+def _of_weights(writer: Writer, node: Node, others: Sequence[Value]) -> tuple[Array, float] | None:
+    """The scale of a convolution's weights, one number or one for each result, and its largest sum; None where kernels
+    on bytes compute it, or the scales are of something else.
+    """
+    weights, at = others[0], int(node.op == "ConvTranspose")
+    if not writer.ahead.issuperset(each.name for each in others) or (at and node.attributes.get("group", 1) != 1):
+        return None
+    if weights.data is None or weights.quant is None or weights.quant.axis not in (None, at):
+        return None
+    integers = replace(weights.quant, scale=np.ones_like(weights.quant.scale)).real(weights.data)
+    sums = _BYTE * np.abs(integers).sum(tuple(axis for axis in range(integers.ndim) if axis != at), np.float64)
+    added = (np.abs(bias.data.astype(np.float64)) for bias in others[1:] if bias.data is not None)
+    return weights.quant.scale, float(sum((each.max(initial=0) for each in added), sums.max(initial=0)))
 
 
 def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:
@@ -106,14 +179,13 @@ def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
 
 def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
     """Write what a constant means as operators on constants."""
-    at, rank = writer.stored(name), len(writer.graph.values[name].shape)
-    steps = [("Mul", "scale", quant.scale)]
-    if quant.zero_point.any():
-        steps.insert(0, ("Sub", "zero_point", quant.zero_point.astype(np.float32)))
-    after = writer.taken.derived(name, "float")
-    writer.node("Cast", [at], [after], {"to": "float32"})
-    for op, title, parameter in steps:
-        before, after = after, real if op == "Mul" else writer.taken.derived(name, "centred")
+    rank, units = len(writer.graph.values[name].shape), {"Sub": 0, "Mul": 1}
+    steps = {"Sub": ("zero_point", quant.zero_point.astype(np.float32)), "Mul": ("scale", quant.scale)}
+    kept = [op for op, (_, parameter) in steps.items() if (parameter != units[op]).any()]
+    names = [writer.taken.derived(name, title) for title in ("float", "centred")[: len(kept)]] + [real]
+    writer.node("Cast", [writer.stored(name)], names[:1], {"to": "float32"})
+    for op, before, after in zip(kept, names, names[1:], strict=False):
+        title, parameter = steps[op]
         operand = writer.shared("float32", quant.spread(parameter, rank), partial(writer.taken.derived, name, title))
         writer.node(op, [before, operand], [after])
 

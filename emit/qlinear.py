@@ -91,9 +91,9 @@ def _is_product(graph: Graph, node: Node, kernels: Kernels) -> bool:
     assert x.quant is not None and weights.quant is not None and y.quant is not None
     with np.errstate(all="ignore"):
         steps = x.quant.scale * weights.quant.scale
-        held = _are_held(steps) and _are_held(steps / y.quant.scale)
+        held = are_held(steps) and are_held(steps / y.quant.scale)
     even = bool((weights.quant.zero_point == weights.quant.zero_point[0]).all())
-    return held and even and all(_counts_in(each, steps) for each in bias)
+    return held and even and all(counts_in(each, steps) for each in bias)
 
 
 def _results(node: Node, weights: Value) -> int | None:
@@ -108,10 +108,11 @@ def _is_stored(value: Value, axis: int | None = None) -> bool:
     quant = value.quant
     if value.dtype not in BYTES or quant is None or quant.block or quant.axis not in (None, axis):
         return False
-    return _are_held(quant.scale)
+    return are_held(quant.scale)
 
 
-def _are_held(steps: Array) -> bool:
+def are_held(steps: Array) -> bool:
+    """Whether float32 holds all bits of products and quotients of steps."""
     return bool(((steps > SMALLEST) & (steps < LARGEST)).all())
 
 
@@ -120,7 +121,7 @@ def _is_depthwise(node: Node, weights: Value) -> bool:
     return node.op == "Conv" and weights.shape[:2] == (node.attributes.get("group", 1), 1)
 
 
-def _counts_in(bias: Value, steps: Array) -> bool:
+def counts_in(bias: Value, steps: Array) -> bool:
     """Whether a bias is what a kernel adds to its sums."""
     quant = bias.quant
     if bias.dtype != "int32" or quant is None or quant.zero_point.any():

@@ -2,7 +2,7 @@
 
 ``experiments.compare.processors`` starts it on processors that are emulated, where each import takes time.
 
-    python -I experiments/compare/emulated.py FOLDER RESULTS [LEVEL]
+    python -I experiments/compare/emulated.py FOLDER RESULTS [LEVEL] [INPUTS]
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import onnxruntime
 
 _LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16"}
@@ -33,27 +35,31 @@ def made_up(kind: str, shape: list[int], seed: int) -> np.ndarray:
     return rng.uniform(-1, 1, shape).astype(_TYPES[kind])
 
 
-def run(path: Path, level: str) -> list[np.ndarray]:
-    """The outputs of a model; sizes that are open are 1."""
+def run(path: Path, level: str, inputs: int = 1) -> list[np.ndarray]:
+    """The outputs of a model for some inputs, one after another; sizes that are open are 1."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level, options.intra_op_num_threads = _LEVELS[level], 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    feeds = {}
-    for seed, port in enumerate(session.get_inputs()):
-        shape = [size if isinstance(size, int) else 1 for size in port.shape]
-        feeds[port.name] = made_up(port.type.removeprefix("tensor(").removesuffix(")"), shape, seed)
-    return list(session.run(None, feeds))
+    outputs: list[np.ndarray] = []
+    for number in range(inputs):
+        feeds = {}
+        for seed, port in enumerate(session.get_inputs()):
+            shape = [size if isinstance(size, int) else 1 for size in port.shape]
+            kind = port.type.removeprefix("tensor(").removesuffix(")")
+            feeds[port.name] = made_up(kind, shape, 100 * number + seed)
+        outputs += session.run(None, feeds)
+    return outputs
 
 
-def main(folder: str, results: str, level: str = "all") -> None:
+def main(folder: str, results: str, level: str = "all", inputs: str = "1") -> None:
     """Run each model that has no result yet; one that fails has none, and is told of."""
     for path in sorted(Path(folder).glob("*.onnx")):
         target = Path(results) / f"{path.stem}.npz"
         if target.exists():
             continue
         try:
-            outputs = run(path, level)
+            outputs = run(path, level, int(inputs))
         except Exception as error:
             print(f"{path.stem}: {str(error)[:160]}", flush=True)
             continue

@@ -1,8 +1,9 @@
 """Whether models compute the same on other processors: those of x86 that qemu emulates, with and without VNNI.
 
-Quantised models are converted, and run on this processor and on emulated ones. What differs on an emulated one by more
-than optimising does on this one is listed, with the difference by the range of the output. Files that other converters
-have made of the same models, NAME.onnx in a folder, are judged by their own results on this processor.
+Quantised models are converted, and run on this processor and on emulated ones. What differs on an emulated one, on any
+of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed with the
+difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a folder,
+are judged by their own results on this processor.
 
 Needs qemu-x86_64 (Debian's qemu-user).
 
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +38,14 @@ PROCESSORS = ("SandyBridge", "Haswell", "EPYC", "Skylake-Server", "EPYC-Milan", 
 SLACK = 1e-4
 """What sums of floats in another order may differ by, as a share of the range of an output."""
 
+LEVELS = ("all", "extended", "basic", "none")
+"""How far ONNX Runtime optimises; what is emulated runs at the first."""
+
+INPUTS, MORE = 3, 10
+"""How many inputs a model gets, and how many on this processor at each level: what rounding makes of deep networks is
+chance, and few inputs do not show how large it may be.
+"""
+
 _RUNNER = Path(__file__).with_name("emulated.py")
 
 
@@ -51,11 +61,17 @@ def emulated(processor: str) -> Sequence[str]:
 
 
 def results(
-    folder: Path, level: str = "all", python: Sequence[str] = (sys.executable, "-I"), seconds: float = 3600.0
+    folder: Path,
+    level: str = "all",
+    python: Sequence[str] = (sys.executable, "-I"),
+    seconds: float = 3600.0,
+    inputs: int = 1,
 ) -> dict[str, list[object]]:
-    """What the models in a folder give in the ONNX Runtime of a Python, by the models' names."""
+    """What the models in a folder give in the ONNX Runtime of a Python, for some inputs in turn, by the models'
+    names.
+    """
     with TemporaryDirectory() as target:
-        command = [*python, str(_RUNNER), str(folder), target, level]
+        command = [*python, str(_RUNNER), str(folder), target, level, str(inputs)]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=seconds)
         return {path.stem: _loaded(path) for path in sorted(Path(target).glob("*.npz"))}
 
@@ -79,16 +95,23 @@ def distance(one: Sequence[object], other: Sequence[object]) -> float:
     return most
 
 
+def _apart(results: Sequence[Sequence[object]]) -> float:
+    """The largest difference of any two of some results."""
+    return max((distance(*pair) for pair in combinations(results, 2)), default=0.0)
+
+
 def differences(folder: Path, processors: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-    """By processor and model what is beyond what optimising changes on this processor; infinite where a model that
-    runs here does not run there.
+    """By processor and model what is beyond what two levels of optimising differ by on this processor; infinite where a
+    model that runs here does not run there.
     """
-    here, plain = results(folder), results(folder, "none")
-    limits = {name: SLACK + distance(found, plain.get(name, found)) for name, found in here.items()}
+    levels = [results(folder, level, inputs=MORE) for level in LEVELS]
+    here = levels[0]
+    limits = {name: SLACK + _apart([level[name] for level in levels if name in level]) for name in here}
     found: dict[str, dict[str, float]] = {}
     for processor in processors:
-        there = results(folder, python=emulated(processor))
-        apart = {name: distance(own, there[name]) if name in there else float("inf") for name, own in here.items()}
+        there = results(folder, python=emulated(processor), inputs=INPUTS)
+        apart = {name: distance(here[name][: len(own)], own) for name, own in there.items() if name in here}
+        apart |= dict.fromkeys(here.keys() - there.keys(), float("inf"))
         found[processor] = {name: value for name, value in apart.items() if value > limits[name]}
     return found
 

@@ -120,8 +120,7 @@ def test_average_pool(window: tuple[int, int], padding: str, dtype: str) -> None
         quant = Quant([0.02], [zero])
         more = {"strideH": 1, "strideW": 1, "padding": padding}
         found = differences("AVERAGE_POOL_2D", data, (quant, quant), (1, *kept, 16), {**options, **more})
-        inner = found if window[0] * window[1] % 2 == 0 else found[:, :, 3:-3, 3:-3]
-        assert not inner.any() and np.abs(found).max() <= 1, zero
+        assert not found.any(), zero
 
 
 @pytest.mark.parametrize("dtype", BYTES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,54 @@ def test_either_order_of_an_image(tmp_path: Path) -> None:
             (tmp_path / f"{across} {storage.weights}.onnx").write_bytes(model.SerializeToString())
     found = processors.differences(tmp_path, ["Haswell"])["Haswell"]
     assert {name.endswith("source") for name in found} == {True}, found
+
+
+def averages() -> Iterator[Graph]:
+    """Averages of windows, with ties, that are computed in floats."""
+    ways = product(((3, 1), (2, 0), (5, 2), (4, 1)), (8, 24), (1, 2), ("uint8", "int8"))
+    for number, ((side, pad), channels, ratio, dtype) in enumerate(ways):
+        step = np.random.default_rng(number).uniform(0.01, 0.1)
+        steps = [Quant(np.array([each], np.float32), np.array([3], dtype)) for each in (step, ratio * step)]
+        b, size = GraphBuilder(), 21 + 2 * pad - side
+        x = b.input(1, channels, 20, 20, dtype=dtype, quant=steps[0])
+        window = {"kernel_shape": (side, side), "pads": (pad,) * 4}
+        made = b.op("AveragePool", x, shape=(1, channels, size, size), dtype=dtype, quant=steps[1], **window)
+        yield b.graph(made)
+
+
+def convolutions() -> Iterator[Graph]:
+    """Convolutions of which the sums, most of them halves of steps, are added in floats."""
+    ways = product(("Conv", "ConvTranspose"), ("uint8", "int8"), (False, True), (False, True))
+    for number, (op, dtype, each, biased) in enumerate(ways):
+        random, b = np.random.default_rng(number), GraphBuilder()
+        given, groups = (32, 8) if op == "Conv" else (24, 1)
+        step = Quant(np.array([0.05], np.float32), np.array([3], dtype))
+        x = b.input(1, given, 16, 16, dtype=dtype, quant=step)
+        scale = random.choice([0.01, 0.02, 0.04], 16 if each else 1).astype(np.float32)
+        axis = int(op == "ConvTranspose") if each else None
+        kernel = random.integers(-4, 5, (16, given // groups, 3, 3) if op == "Conv" else (given, 16, 3, 3))
+        weights = [b.constant(kernel.astype(np.int8), "int8", Quant(scale, np.zeros(scale.size, np.int8), axis))]
+        if biased:
+            added = Quant(step.scale * scale, np.zeros(scale.size, np.int32), 0 if each else None)
+            weights.append(b.constant(random.integers(-99, 99, 16).astype(np.int32), "int32", added))
+        result = Quant(np.array([0.05 * 0.01 * 2 * 9], np.float32), np.array([1], dtype))
+        size = 14 if op == "Conv" else 18
+        made = b.op(op, x, *weights, shape=(1, 16, size, size), dtype=dtype, quant=result, group=groups)
+        yield b.graph(made)
+
+
+@pytest.mark.skipif(shutil.which(processors.EMULATOR) is None, reason="qemu-x86_64 is not installed")
+@pytest.mark.parametrize(("family", "processor"), [(averages, "Haswell"), (convolutions, "SandyBridge")])
+def test_sums_in_any_order(family: Callable[[], Iterator[Graph]], processor: str, tmp_path: Path) -> None:
+    """Kernels on floats add in the order that a processor has, and some round products before: of what is stored, sums
+    are exact, and results are the same. Of what it means they differ.
+    """
+    for number, graph in enumerate(family()):
+        for storage in (PLAIN, SELECTED):
+            model = serialise(graph, storage=storage)
+            (tmp_path / f"{number} {storage.weights}.onnx").write_bytes(model.SerializeToString())
+    found = processors.differences(tmp_path, [processor])[processor]
+    assert {name.split()[1] for name in found} == {"source"}, found
 
 
 @pytest.mark.parametrize("names", [["x", "w", "s", "s"], ["x", "w", "s", "s", "", "", "b"], ["x", "w", "s", "s", "z"]])

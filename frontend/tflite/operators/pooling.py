@@ -79,7 +79,7 @@ def average_pool(call: Call) -> None:
     """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero."""
     x, shape, attributes = _window(call)
     slot = call.slot()
-    if slot.quant is None or np.isfinite(open_bounds(activation(call), slot)).any() or not _even(attributes):
+    if slot.quant is None or np.isfinite(open_bounds(activation(call), slot)).any() or not _ties(attributes):
         first = to_channels_first(call, x)
         from_channels_first(call, write_activated(call, "AveragePool", [first], shape, first_slot(call), **attributes))
         return
@@ -92,12 +92,12 @@ def average_pool(call: Call) -> None:
     store(call, call.transpose(averages, channels_last(len(shape)), label, pattern=True), slot)
 
 
-def _even(attributes: Mapping[str, Any]) -> bool:
-    """Whether whole windows have an even number of elements. Those that reach into the padding are left aside: the
-    integer kernel that this form leads to is slower than the one of floats, which others get where convolutions read
-    the input as well.
+def _ties(attributes: Mapping[str, Any]) -> bool:
+    """Whether means of windows can be halves: some have an even number of elements, whole ones or those that reach into
+    the padding.
     """
-    return any(size % 2 == 0 for size in attributes["kernel_shape"])
+    padded = "auto_pad" in attributes or any(attributes.get("pads", ()))  # the former where sizes are open
+    return padded or any(size % 2 == 0 for size in attributes["kernel_shape"])
 
 
 @lowers("L2_POOL_2D", signature="F -> =")
