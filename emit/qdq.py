@@ -106,9 +106,10 @@ def _scale_of_sums(writer: Writer, node: Node) -> Array | None:
 
 def _of_window(writer: Writer, node: Node) -> tuple[Array, float] | None:
     """What an average multiplies by before it divides, and its largest sum; None where kernels on bytes compute it."""
-    shapes = (slow_int8_kernels.sizes(writer.graph, name) for name in (node.inputs[0], node.outputs[0]))
+    given, made = (slow_int8_kernels.sizes(writer.graph, name) for name in (node.inputs[0], node.outputs[0]))
     window = node.attributes["kernel_shape"]
-    return (np.ones(1, np.float32), _BYTE * prod(window)) if slow_int8_kernels.of_windows(*shapes, window) else None
+    slow = slow_int8_kernels.of_windows(given, made, window)
+    return (np.ones(1, np.float32), _BYTE * prod(window)) if slow else None
 
 
 def _of_weights(writer: Writer, node: Node, others: Sequence[Value]) -> tuple[Array, float] | None:

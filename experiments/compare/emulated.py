@@ -1,4 +1,5 @@
-"""Runs the models in a folder in ONNX Runtime on made-up inputs, and keeps what they give.
+"""Runs the models in a folder in ONNX Runtime on made-up inputs, and keeps what they give; in OpenVINO where that is
+said for the level.
 
 ``experiments.compare.processors`` starts it on processors that are emulated, where each import takes time.
 
@@ -8,18 +9,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 _LEVELS = {
-    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "none": "ORT_DISABLE_ALL",
 }
+_OPENVINO = "openvino"
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16"}
+
+
+_Loaded = tuple[
+    dict[str, tuple[str, list[int]]], Callable[[dict[str, np.ndarray]], list[np.ndarray]]
+]  # types and shapes of the inputs by name, and what runs
 
 
 def made_up(kind: str, shape: list[int], seed: int) -> np.ndarray:
@@ -37,19 +44,44 @@ def made_up(kind: str, shape: list[int], seed: int) -> np.ndarray:
 
 def run(path: Path, level: str, inputs: int = 1) -> list[np.ndarray]:
     """The outputs of a model for some inputs, one after another; sizes that are open are 1."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level, options.intra_op_num_threads = _LEVELS[level], 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    ports, infer = _in_openvino(path) if level == _OPENVINO else _in_onnxruntime(path, level)
     outputs: list[np.ndarray] = []
     for number in range(inputs):
-        feeds = {}
-        for seed, port in enumerate(session.get_inputs()):
-            shape = [size if isinstance(size, int) else 1 for size in port.shape]
-            kind = port.type.removeprefix("tensor(").removesuffix(")")
-            feeds[port.name] = made_up(kind, shape, 100 * number + seed)
-        outputs += session.run(None, feeds)
+        given = enumerate(ports.items())
+        outputs += infer({name: made_up(kind, shape, 100 * number + seed) for seed, (name, (kind, shape)) in given})
     return outputs
+
+
+def _in_onnxruntime(path: Path, level: str) -> _Loaded:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[level])
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    ports = {
+        port.name: (
+            port.type.removeprefix("tensor(").removesuffix(")"),
+            [size if isinstance(size, int) else 1 for size in port.shape],
+        )
+        for port in session.get_inputs()
+    }
+    return ports, lambda feeds: session.run(None, feeds)
+
+
+def _in_openvino(path: Path) -> _Loaded:
+    import openvino
+
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+    model = openvino.Core().compile_model(str(path), "CPU", hints)
+    ports = {
+        port.any_name: (
+            np.dtype(port.element_type.to_dtype()).name.replace("float32", "float").replace("float64", "double"),
+            [size.get_length() if size.is_static else 1 for size in port.partial_shape],
+        )
+        for port in model.inputs
+    }
+    return ports, lambda feeds: [np.array(each) for each in model(feeds).values()]
 
 
 def main(folder: str, results: str, level: str = "all", inputs: str = "1") -> None:

@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,16 +101,19 @@ def _apart(results: Sequence[Sequence[object]]) -> float:
     return max((distance(*pair) for pair in combinations(results, 2)), default=0.0)
 
 
-def differences(folder: Path, processors: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+def differences(folder: Path, processors: Sequence[str], openvino: str = "") -> Mapping[str, Mapping[str, float]]:
     """By processor and model what is beyond what two levels of optimising differ by on this processor; infinite where a
-    model that runs here does not run there.
+    model that runs here does not run there. With the path of a Python that has it also of OpenVINO on this processor.
     """
     levels = [results(folder, level, inputs=MORE) for level in LEVELS]
     here = levels[0]
     limits = {name: SLACK + _apart([level[name] for level in levels if name in level]) for name in here}
+    runs = {processor: partial(results, folder, "all", emulated(processor)) for processor in processors}
+    if openvino:
+        runs["OpenVINO"] = partial(results, folder, "openvino", (openvino, "-I"))
     found: dict[str, dict[str, float]] = {}
-    for processor in processors:
-        there = results(folder, python=emulated(processor), inputs=INPUTS)
+    for processor, run in runs.items():
+        there = run(inputs=INPUTS)
         apart = {name: distance(here[name][: len(own)], own) for name, own in there.items() if name in here}
         apart |= dict.fromkeys(here.keys() - there.keys(), float("inf"))
         found[processor] = {name: value for name, value in apart.items() if value > limits[name]}
@@ -122,6 +126,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--processors", nargs="*", default=PROCESSORS, metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["ort-cpu"], metavar="NAME")
     parser.add_argument("--with", dest="peers", nargs="+", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--dynamic", choices=("float", "integer"), default="float", help="as of the command line")
+    parser.add_argument("--openvino", default="", metavar="PYTHON", help="also in OpenVINO, which this Python has")
     options = parser.parse_args(given)
     told: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as root:
@@ -131,13 +137,13 @@ def main(given: Sequence[str] | None = None) -> None:
             folders[target].mkdir()
             for model in models(options.folder, options.only):
                 try:
-                    found = layoutsolve.convert(model.source, target=target)
+                    found = layoutsolve.convert(model.source, target=target, dynamic=options.dynamic)
                 except layoutsolve.ConversionError as error:
                     print(f"{model.name}: {error}")
                     continue
                 found.save(folders[target] / f"{model.name.replace('/', '__')}.onnx")
         for name, folder in folders.items():
-            apart, count = differences(folder, options.processors), len(list(folder.glob("*.onnx")))
+            apart, count = differences(folder, options.processors, options.openvino), len(list(folder.glob("*.onnx")))
             print(f"{name}: {count} models", flush=True)
             for processor, differing in apart.items():
                 print(f"* {name} on {processor}: {len(differing)} of {count} differ", flush=True)

@@ -16,6 +16,7 @@ from onnx import helper
 
 from experiments.compare.operatorwise import check_model
 from experiments.make.zoo import write
+from experiments.measure.loading import Found, late
 from experiments.onnx_shared import FailedError, apart
 from tests.networks import Network, Quantised
 
@@ -204,3 +205,14 @@ def test_a_process_that_dies_apart_says_nothing(capfd: pytest.CaptureFixture[str
     with pytest.raises(FailedError, match="died"):
         apart(os.abort, 60)
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_takes_long_to_load() -> None:
+    """Of two files 15 % or 5 ms more, whichever is more, is not too long."""
+
+    def pair(one: float, two: float) -> list[Found]:
+        return [Found(f"{one} {two}", way, "all", two / one, 1, 1, spent) for way, spent in (("a", one), ("b", two))]
+
+    found = [*pair(10, 14.9), *pair(10, 15.1), *pair(100, 114), *pair(100, 116)]
+    told = late(found).splitlines()
+    assert told[0].startswith("2 of 4") and [each.split(":")[0] for each in told[1:]] == ["* 10 15.1", "* 100 116"]
