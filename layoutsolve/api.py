@@ -112,47 +112,76 @@ def convert(
     """
     options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
-    content, boundary, reading, goal = load(source), options.boundary, options.reading, options.goal
+    content = load(source)
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
-    graph = reference(content, reading, stage, options.opset, budget)
+    graph = reference(content, options.reading, stage, options.opset, budget)
     options.check_onnx() if graph.imports else options.check_tflite()
+    request = _Request(content, graph, options, limit, stage, budget)
+    return request.tflite() if options.to == "tflite" else request.no_worse()
 
-    if options.to == "tflite":
-        with stage("solve"):
-            how = options.strategy
-            found = assign(graph, boundary, strategy=how, objective=goal.objective, target=goal.target, limit=limit)
-        with stage("emit"):
+
+@dataclass(frozen=True)
+class _Request:
+    """A graph that is to be converted: with its source, the options, and what is left of time and of bytes."""
+
+    content: Content
+    graph: Graph
+    options: arguments.Options
+    limit: Limit | None
+    stage: Stages
+    budget: Budget
+
+    def tflite(self) -> Conversion:
+        """The model in TensorFlow Lite."""
+        goal, boundary, reading = self.options.goal, self.options.boundary, self.options.reading
+        assignment = self._assignment(goal)
+        with self.stage("emit"):
             from layoutsolve.tflite_result import as_tflite  # which few conversions need
 
-            made = Provenance.of(content, VERSION, options.text, options.own_target)
-            return as_tflite(content, graph, boundary, found, reading, made, budget, stage)
+            made = Provenance.of(self.content, VERSION, self.options.text, self.options.own_target)
+            return as_tflite(self.content, self.graph, boundary, assignment, reading, made, self.budget, self.stage)
 
-    def converted(objective: str, assignment: Assignment | None = None) -> Conversion:
-        said = replace(options, objective=objective)
-        made = Provenance.of(content, VERSION, said.text, said.own_target)
+    def no_worse(self) -> Conversion:
+        """The model in ONNX; a source in ONNX itself where the target runs that faster."""
+        options, goal = self.options, self.options.goal
+        first = self.onnx(options.objective)
+        if not self.graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
+            return first
+        from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
+
+        still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
+        if not still or options.layouts or options.shapes or options.opset:
+            return no_worse_but_for_ports(first, self.onnx)
+        before = [first.provenance, replace(first.provenance, said=replace(options, objective="min-transpose").text)]
+        return no_worse(self.content, first, self.onnx, before)
+
+    def onnx(self, objective: str, assignment: Assignment | None = None) -> Conversion:
+        """The model in ONNX by an objective, or of an assignment that is known."""
+        options, content = replace(self.options, objective=objective), self.content
+        boundary, reading = options.boundary, options.reading
+        made = Provenance.of(content, VERSION, options.text, options.own_target)
         if assignment is None:
-            with stage("solve"):
-                how = options.strategy
-                assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
-        with stage("emit"):
+            assignment = self._assignment(options.goal)
+        with self.stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-            own = budget if objective == goal.objective else budget.fresh()
-            model, external = emitted(graph, boundary, assignment, reading, made, *asked, own, origins)
+            budget = self.budget if objective == self.options.objective else self.budget.fresh()
+            model, external = emitted(self.graph, boundary, assignment, reading, made, *asked, budget, origins)
             unchanged(content.mapped)
         how_read = (boundary, reading, external, content.file, origins)
-        return Conversion(graph, assignment, model, stage.seconds, *how_read, mapped=content.mapped)
+        return Conversion(self.graph, assignment, model, self.stage.seconds, *how_read, mapped=content.mapped)
 
-    first = converted(goal.objective)
-    if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
-        return first
-    from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
-
-    still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
-    if not still or options.layouts or options.shapes or options.opset:
-        return no_worse_but_for_ports(first, converted)
-    before = [first.provenance, replace(first.provenance, said=replace(options, objective="min-transpose").text)]
-    return no_worse(content, first, converted, before)
+    def _assignment(self, goal: Goal) -> Assignment:
+        boundary, strategy = self.options.boundary, self.options.strategy
+        with self.stage("solve"):
+            return assign(
+                self.graph,
+                boundary,
+                strategy=strategy,
+                objective=goal.objective,
+                target=goal.target,
+                limit=self.limit,
+            )
 
 
 Model = TypeVar("Model", bound="bytes | OnnxModel")
@@ -294,22 +323,26 @@ def verify(
     from layoutsolve.verification.input_files import read
 
     asked = arguments.instance("conversion", conversion, Conversion)
-    first = arguments.whole("seed", seed, 0)
-    count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
-    turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
-    inside = arguments.flag("tensors", tensors)
+    drawn, inside = _checked_draws(seed, samples, steps), arguments.flag("tensors", tensors)
     arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
     place = None if data is None or arrays is not None else arguments.path("data", data)
     content = load(source)
     with Stages(content)("verify"):
         given: Sequence[Data] = [arrays] if arrays is not None else [] if place is None else read(place)
-        chosen = {"seed": first, "samples": count, "steps": turns, "data": given}
         if asked.external is None:
-            return _compared(content, asked, asked.model, inside, chosen)
+            return _compared(content, asked, asked.model, inside, {**drawn, "data": given})
         with scratch() as folder:
             path = folder / "model.onnx"
             asked.save(path)
-            return _compared(content, asked, path, inside, chosen)
+            return _compared(content, asked, path, inside, {**drawn, "data": given})
+
+
+def _checked_draws(seed: int, samples: int | None, steps: int | None) -> dict[str, int | None]:
+    """How many inputs are drawn, of so many steps; None where that is not stated."""
+    first = arguments.whole("seed", seed, 0)
+    count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
+    turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
+    return {"seed": first, "samples": count, "steps": turns}
 
 
 ROUNDED = (

@@ -178,10 +178,8 @@ def as_tflite(
     if own is None:
         data = encode(written(applied, None, facts, made_of), budget)
         return TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, made=made_of)
-    source = counted_moves(own.model)
-    operators = len(operators_of(own.model))
-    figures = Figures(source.transposes, source.reshapes, operators, len(content.data))
-    graph = replace(graph, figures=figures)
+    source, operators = counted_moves(own.model), len(operators_of(own.model))
+    graph = replace(graph, figures=Figures(source.transposes, source.reshapes, operators, len(content.data)))
     kept, data, moved = "", b"", any(end.moved for end in ends)
     try:
         model = written(applied, own, facts, made_of)

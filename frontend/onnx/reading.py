@@ -61,18 +61,7 @@ def parse(
         raise ModelError(f"{called} is damaged: it begins as a model in ONNX, and cannot be read as one") from error
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("the model has no graph with outputs: state what it is to compute")
-    told = (model.producer_name, model.producer_version, model.domain, model.doc_string)
-    _check_texts([*told, *(each.domain for each in model.opset_import)])
-    _check_texts([text for each in model.metadata_props for text in (each.key, each.value)])
-    for function in model.functions:
-        _check_texts([function.name, function.domain, *function.input, *function.output, *function.attribute])
-    for body in (model.graph, *model.functions):
-        for depth, graph in _graphs(body):
-            _check_names(graph)
-            if isinstance(graph, GraphProto):
-                _check_ranks(graph)
-            if depth > _DEEPEST:
-                raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
+    _check_parts(model)
     _check_inputs(model.graph)
     dropped = drop_inputs(model) if drop else ()
     for body in (model.graph, *model.functions):
@@ -89,6 +78,22 @@ def parse(
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
     return Source(made, constants, len(data), original, Figures(*counts, operators, len(data) + beside), dropped)
+
+
+def _check_parts(model: ModelProto) -> None:
+    """Raise :class:`ModelError` for texts, names and ranks that are none, and for graphs that lie too deep."""
+    told = (model.producer_name, model.producer_version, model.domain, model.doc_string)
+    _check_texts([*told, *(each.domain for each in model.opset_import)])
+    _check_texts([text for each in model.metadata_props for text in (each.key, each.value)])
+    for function in model.functions:
+        _check_texts([function.name, function.domain, *function.input, *function.output, *function.attribute])
+    for body in (model.graph, *model.functions):
+        for depth, graph in _graphs(body):
+            _check_names(graph)
+            if isinstance(graph, GraphProto):
+                _check_ranks(graph)
+            if depth > _DEEPEST:
+                raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
 
 
 def drop_inputs(model: ModelProto) -> tuple[str, ...]:

@@ -46,9 +46,16 @@ def converted(model: ModelProto) -> ModelProto:
     given, model = model, rank_limits.checked(model)
     if not all(is_still(op, "", version, LOWEST) for op in rank_limits.hidden(model)):
         rank_limits.check(given)  # which raises
+    made = _brought(parted(model), version)
+    del made.metadata_props[:]
+    made.metadata_props.extend(model.metadata_props)
+    return made
+
+
+def _brought(model: ModelProto, version: int) -> ModelProto:
+    """A model in the operator set :data:`LOWEST`, as the library converts it from an older version."""
     from onnx import version_converter
 
-    model = parted(model)
     early = {name for name, since in _EARLY.items() if version < since}
     early |= {node.op_type for node in model.graph.node if not node.domain and not native.defs.has_schema(node.op_type)}
     made = _moved(model, early, "", _ASIDE)
@@ -65,8 +72,6 @@ def converted(model: ModelProto) -> ModelProto:
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {native_words(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
-    del made.metadata_props[:]
-    made.metadata_props.extend(model.metadata_props)
     return made
 
 

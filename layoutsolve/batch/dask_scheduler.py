@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -37,16 +37,7 @@ def scheduled(requests: Sequence[dict[str, Any]], scheduler: str, jobs: int) -> 
             "argument --scheduler: the package 'distributed' is missing; "
             "install it with: pip install 'layoutsolve[dask]'"
         ) from error
-    with ExitStack() as stack:
-        address: Any = scheduler
-        if scheduler == LOCAL:
-            address = stack.enter_context(  # workers are threads: processes of Dask import from the current folder
-                dask.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=False, dashboard_address=None)
-            )
-        try:
-            client = stack.enter_context(dask.Client(address, timeout=_PATIENCE))
-        except (OSError, ValueError) as error:
-            raise OptionError(f"argument --scheduler: '{scheduler}' does not answer: {error}") from error
+    with _client(dask, scheduler, jobs) as client:
         place, wanted = os.getcwd(), versions()  # noqa: PTH109
         _check_versions(client, wanted)
 
@@ -69,6 +60,22 @@ def scheduled(requests: Sequence[dict[str, Any]], scheduler: str, jobs: int) -> 
                 coming.update(alone)
             else:
                 yield from (replace(each, number=piece[each.number]) for each in found)
+
+
+@contextmanager
+def _client(dask: Any, scheduler: str, jobs: int) -> Iterator[Any]:
+    """The client of a scheduler, which is started where it is to be a local one."""
+    with ExitStack() as stack:
+        address: Any = scheduler
+        if scheduler == LOCAL:
+            address = stack.enter_context(  # workers are threads: processes of Dask import from the current folder
+                dask.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=False, dashboard_address=None)
+            )
+        try:
+            client = stack.enter_context(dask.Client(address, timeout=_PATIENCE))
+        except (OSError, ValueError) as error:
+            raise OptionError(f"argument --scheduler: '{scheduler}' does not answer: {error}") from error
+        yield client
 
 
 def _pieces(count: int, workers: int) -> Iterator[Sequence[int]]:

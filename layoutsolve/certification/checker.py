@@ -121,13 +121,7 @@ def check(
     model is for, by default that of its name which comes with layoutsolve. Raises :class:`CertificateError` where
     something does not hold.
     """
-    for found, wanted, name in (
-        (source.digest, certificate.source, "source"),
-        (digest(model), certificate.model, "ONNX file"),
-        (data, certificate.data, "file of constants"),
-    ):
-        if found != wanted:
-            raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
+    _check_digests(certificate, source, model, data)
     goal = Goal(certificate.objective, _target(certificate, target))
     try:
         options = _options(certificate, goal)
@@ -148,6 +142,16 @@ def check(
     _check_options(options, goal, certificate)
     _check_count(stated, assignment, graph, written, certificate)
     return replace(_check_bounds(stated, certificate), kept_operators=assignment.kept)
+
+
+def _check_digests(certificate: Certificate, source: Content, model: Buffer, data: str | None) -> None:
+    for found, wanted, name in (
+        (source.digest, certificate.source, "source"),
+        (digest(model), certificate.model, "ONNX file"),
+        (data, certificate.data, "file of constants"),
+    ):
+        if found != wanted:
+            raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
 
 
 def _target(certificate: Certificate, given: Target | None) -> Target:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from layoutsolve.base.wording import nearest
@@ -144,6 +144,20 @@ def add_cut(group: Group) -> None:
         )
 
 
+CUSTOM_OPERATORS = {"--custom": ("error", "unknown custom operators: error (default), or passthrough")}
+
+NUMBERS = {
+    "--quant": ("qdq", "quantized operators: qdq (default), qoperator, symmetric, float or exact (bit for bit)"),
+    "--dynamic": ("float", "dynamic range fully-connected layers: in float (default) or integer"),
+    "--weights": ("source", "int8 weights: zero points of the source (default), or symmetric (faster, rounded)"),
+    "--initializer-inputs": (
+        "drop",
+        "inputs of an ONNX model that are initializers as well: drop (default), or keep",
+    ),
+}
+"""How a model's numbers are read: by option its default, and its help."""
+
+
 def add_reading(group: Group) -> None:
     """What is converted, and how it is read."""
     group.add_argument(
@@ -156,12 +170,7 @@ def add_reading(group: Group) -> None:
         metavar="NAME=SIZES",
         help="of an input, as in image=1,224,224,3; -1 is open (repeatable)",
     )
-    group.add_argument(
-        "--custom",
-        default="error",
-        metavar="WHAT",
-        help="unknown custom operators: error (default), or passthrough",
-    )
+    _add_choices(group, CUSTOM_OPERATORS)
     group.add_argument(
         "--lowering",
         action="append",
@@ -169,30 +178,13 @@ def add_reading(group: Group) -> None:
         metavar="FILE.py",
         help="run a Python file that registers lowerings of operators (repeatable)",
     )
-    group.add_argument(
-        "--quant",
-        default="qdq",
-        metavar="WHAT",
-        help="quantized operators: qdq (default), qoperator, symmetric, float or exact (bit for bit)",
-    )
-    group.add_argument(
-        "--dynamic",
-        default="float",
-        metavar="WHAT",
-        help="dynamic range fully-connected layers: in float (default) or integer",
-    )
-    group.add_argument(
-        "--weights",
-        default="source",
-        metavar="WHAT",
-        help="int8 weights: zero points of the source (default), or symmetric (faster, rounded)",
-    )
-    group.add_argument(
-        "--initializer-inputs",
-        default="drop",
-        metavar="WHAT",
-        help="inputs of an ONNX model that are initializers as well: drop (default), or keep",
-    )
+    _add_choices(group, NUMBERS)
+
+
+def _add_choices(group: Group, choices: Mapping[str, tuple[str, str]]) -> None:
+    """Options by name, each with the choice that is its default and its help. The API knows the choices."""
+    for name, (default, told) in choices.items():
+        group.add_argument(name, default=default, metavar="WHAT", help=told)
 
 
 def add_bounds(group: Group) -> None:
@@ -229,7 +221,28 @@ def add_many(group: Group) -> None:
 
 
 def add_telling(group: Group) -> None:
-    """Add the options of output and diagnostics."""
+    """The options of output and diagnostics."""
+    _add_verifying(group)
+    group.add_argument("--explain", action="store_true", help="why each Transpose is there, and what would remove it")
+    group.add_argument("--profile", action="store_true", help="time per operator in ONNX Runtime on one thread")
+    _add_documents(group)
+    group.add_argument(
+        "--print",
+        dest="stage",
+        metavar="STAGE",
+        help="print graph, problem, assignment or applied, and write no model",
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON object (for many models one a line)")
+    group.add_argument("--dry-run", action="store_true", help="print the summary, and write nothing")
+    group.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    group.add_argument(
+        "--debug", action="store_true", help="show the traceback of an unexpected error (LAYOUTSOLVE_DEBUG=1)"
+    )
+    group.add_argument("--version", action=Version, help="show the version")
+
+
+def _add_verifying(group: Group) -> None:
+    """Whether results are compared with those of the source, and on what."""
     group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same inputs")
     group.add_argument(
         "--verify-tensors",
@@ -247,8 +260,10 @@ def add_telling(group: Group) -> None:
         metavar="N",
         help="the number of inputs (default: 4, in 10 seconds)",
     )
-    group.add_argument("--explain", action="store_true", help="why each Transpose is there, and what would remove it")
-    group.add_argument("--profile", action="store_true", help="time per operator in ONNX Runtime on one thread")
+
+
+def _add_documents(group: Group) -> None:
+    """The files that are written beside a model, or read instead of solving."""
     group.add_argument("--report", metavar="FILE.html", help="write an HTML report (of many models a folder)")
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of optimality, to be checked without solving"
@@ -265,19 +280,6 @@ def add_telling(group: Group) -> None:
         metavar="FILE.json",
         help="check a certificate of both models instead of converting",
     )
-    group.add_argument(
-        "--print",
-        dest="stage",
-        metavar="STAGE",
-        help="print graph, problem, assignment or applied, and write no model",
-    )
-    group.add_argument("--json", action="store_true", help="print one JSON object (for many models one a line)")
-    group.add_argument("--dry-run", action="store_true", help="print the summary, and write nothing")
-    group.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    group.add_argument(
-        "--debug", action="store_true", help="show the traceback of an unexpected error (LAYOUTSOLVE_DEBUG=1)"
-    )
-    group.add_argument("--version", action=Version, help="show the version")
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -47,45 +47,65 @@ def parse(arguments: Sequence[str], view: bool = False) -> argparse.Namespace:
                 f"'{name}' is no TensorFlow Lite model: name the file to write with -o, or a folder for many models"
             )
     _complete_verify(options)
-    if options.check is not None and options.certify is not None:
-        raise OptionError("argument --check: it writes no certificate: leave --certify out")
-    if options.certify == "-":
-        raise OptionError("argument --certify: a certificate is written to a file: give its name")
-    if options.plan == "-":
-        raise OptionError("argument --plan: a plan is written to a file: give its name")
-    if options.check is not None and (options.plan is not None or options.by_plan is not None):
-        raise OptionError("argument --check: a certificate is no plan: leave --plan and --from-plan out")
+    _check_files(options)
     if options.by_plan is not None:
-        for name in (name for name in said(options) if name not in PLANNED):
-            raise OptionError(
-                f"argument --from-plan: the plan determines the conversion: leave out the option of '{name}'"
-            )
-    if options.report == "-":
-        raise OptionError("argument --report: a report is written to a file: give its name")
-    if options.check is not None and options.report is not None:
-        raise OptionError("argument --check: it converts nothing that could be shown: leave --report out")
+        _check_determined(options, PLANNED, "argument --from-plan: the plan")
+    if options.check is not None:
+        _check_checking(options)
+    if options.dry_run:
+        _check_dry_run(options)
+    if options.stage is not None:
+        _check_printing(options)
+    return options
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """What is written beside a model goes to files that have names."""
+    for name, file, told in (
+        ("--certify", options.certify, "a certificate"),
+        ("--plan", options.plan, "a plan"),
+        ("--report", options.report, "a report"),
+    ):
+        if file == "-":
+            raise OptionError(f"argument {name}: {told} is written to a file: give its name")
     if options.extract == "":
         raise OptionError("argument --extract-metadata: the name of the folder is empty")
-    if options.check is not None and options.extract is not None:
+
+
+def _check_checking(options: argparse.Namespace) -> None:
+    """A check of a certificate converts and writes nothing, and reads the model from a file."""
+    if options.certify is not None:
+        raise OptionError("argument --check: it writes no certificate: leave --certify out")
+    if options.plan is not None or options.by_plan is not None:
+        raise OptionError("argument --check: a certificate is no plan: leave --plan and --from-plan out")
+    if options.report is not None:
+        raise OptionError("argument --check: it converts nothing that could be shown: leave --report out")
+    if options.extract is not None:
         raise OptionError("argument --check: it writes no files: leave --extract-metadata out")
-    if options.certify is not None and options.dry_run:
-        raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
-    if options.plan is not None and options.dry_run:
-        raise OptionError("argument --dry-run: it writes no plan: leave --plan out")
-    if options.check is not None:
-        for name in (name for name in said(options) if name not in CHECKING):
-            raise OptionError(
-                f"argument --check: the certificate determines the conversion: leave out the option of '{name}'"
-            )
-        if options.file == "-":
-            raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
-    if options.stage is not None:
-        writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
-        writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
-        writing |= {"--report": options.report, "--plan": options.plan, "--from-plan": options.by_plan}
-        for name in (name for name, value in writing.items() if value):
-            raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
-    return options
+    _check_determined(options, CHECKING, "argument --check: the certificate")
+    if options.file == "-":
+        raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
+
+
+def _check_determined(options: argparse.Namespace, free: Sequence[str], document: str) -> None:
+    """What determines the conversion goes with those options alone that it leaves ``free``."""
+    for name in (name for name in said(options) if name not in free):
+        raise OptionError(f"{document} determines the conversion: leave out the option of '{name}'")
+
+
+def _check_dry_run(options: argparse.Namespace) -> None:
+    for name, file, told in (("--certify", options.certify, "certificate"), ("--plan", options.plan, "plan")):
+        if file is not None:
+            raise OptionError(f"argument --dry-run: it writes no {told}: leave {name} out")
+
+
+def _check_printing(options: argparse.Namespace) -> None:
+    """A stage that is printed goes with nothing that needs a written model."""
+    writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
+    writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
+    writing |= {"--report": options.report, "--plan": options.plan, "--from-plan": options.by_plan}
+    for name in (name for name, value in writing.items() if value):
+        raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
 
 
 def _complete_verify(options: argparse.Namespace) -> None:

@@ -105,6 +105,22 @@ def as_text(done: Done) -> str:
         f"  {_before_and_after(conversion)}, {counted(report['bytes_moved'], 'byte')} moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    lines += _notes(conversion) + _requests(done)
+    lines += [f"  {line}" for line in _ports(conversion)]
+    if done.rechecked is not None:
+        lines.append(f"  certificate: {done.rechecked}")
+    for told in (done.checked, done.explanation, done.profile):
+        lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
+    if done.extracted is not None:
+        lines.append(f"  extracted: {', '.join(done.extracted) or 'no file is packed behind the model'}")
+    if done.report is not None:
+        lines.append(f"  report: {done.report}")
+    return "\n".join(map(printable, lines))
+
+
+def _notes(conversion: Conversion) -> list[str]:
+    """What there is to say of a conversion beside its figures."""
+    lines: list[str] = []
     if conversion.other_signatures:
         taken = f"the signature '{conversion.signature}'" if conversion.signature else "the main subgraph"
         others = listed(conversion.other_signatures)
@@ -115,7 +131,7 @@ def as_text(done: Done) -> str:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.share is not None:
-        lines.append(f"  {report['target']}: {conversion.share}")
+        lines.append(f"  {conversion.report['target']}: {conversion.share}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
     if conversion.selected:
@@ -129,20 +145,17 @@ def as_text(done: Done) -> str:
         )
         what = f"{counted(len(dropped), 'input')} of the source {many}"
         lines.append(f"  {what}, {listed(dropped)} (--initializer-inputs keep)")
+    return lines
+
+
+def _requests(done: Done) -> list[str]:
+    """What was asked for and is different with this model."""
+    lines: list[str] = []
     if done.beside:
         lines.append(f"  beside --from the part needs {listed(done.beside)}: inputs of the model that it reads as well")
     if done.unused:
         lines.append(f"  --lowering: the model has no {listed(done.unused)}, for which a lowering is registered")
-    lines += [f"  {line}" for line in _ports(conversion)]
-    if done.rechecked is not None:
-        lines.append(f"  certificate: {done.rechecked}")
-    for told in (done.checked, done.explanation, done.profile):
-        lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
-    if done.extracted is not None:
-        lines.append(f"  extracted: {', '.join(done.extracted) or 'no file is packed behind the model'}")
-    if done.report is not None:
-        lines.append(f"  report: {done.report}")
-    return "\n".join(map(printable, lines))
+    return lines
 
 
 def _before_and_after(conversion: Conversion) -> str:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, prod
+from typing import TypeVar, overload
 
 import numpy as np
 
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph
 from layoutsolve.ir.graph import Array
+
+T = TypeVar("T")
 
 DISTRIBUTIONS = ("smooth", "uniform", "normal", "extreme")
 """What samples are drawn from, in turn: data of low frequency like images, noise over the whole range, noise about the
@@ -331,6 +334,26 @@ def _called(model: Model, operator: Operator) -> str:
         return operator.name
     names = [each.name for each in model.subgraphs[body].operators]
     return f"{operator.name} by {names[0]}" if len(names) == 1 else operator.name
+
+
+class Samples(Sequence[T]):
+    """So many samples, each of which is made anew when it is asked for."""
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._numbers, self._make = range(count), make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        found = self._numbers[index]
+        return self._make(found) if isinstance(found, int) else [*map(self._make, found)]
 
 
 def drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sample: int, allowed: Limits) -> Array:

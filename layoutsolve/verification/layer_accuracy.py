@@ -101,6 +101,18 @@ class Compared:
     tally: Tally
 
 
+@dataclass(frozen=True)
+class _Steps:
+    """Some runs in a row: LiteRT's, what the ONNX model was fed in each, and what it gave; ``noisy`` is what it gives
+    for rounded inputs.
+    """
+
+    runs: Sequence[Run]
+    fed: Sequence[Mapping[str, Array]]
+    results: Sequence[Mapping[str, Array]]
+    noisy: Callable[[], Sequence[Mapping[str, Array]]]
+
+
 class Inspector:
     """Compares every tensor that both models have, one run after the other.
 
@@ -155,62 +167,57 @@ class Inspector:
     def add(self, runs: Sequence[Run], fed: Sequence[Mapping[str, Array]]) -> None:
         """Compare the tensors of some runs in a row, of which the ONNX model is fed the same."""
         if self._cut is None:
-            self._places = {index: place for index, place in self._places.items() if _fits(index, place, runs)}
-            self._cut = CutModel.of(self._model, self._places)
-            following = {} if self._cut.runtime is None else self._cut.runtime.following
-            self._states = {
-                index: place
-                for index, place in self._states.items()
-                if place.stored.name in following and _fits(index, place, runs)
-            }
+            self._cut = self._begun(runs)
         cut = self._cut
         given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
         after = [{place.stored.name: stored_of(place, run.tensors) for place in self._states.values()} for run in runs]
-        results = cut.run(given, after)
-        noisy = cache(lambda: cut.run(_rounded(given), after))
+        steps = _Steps(runs, given, cut.run(given, after), cache(lambda: cut.run(_rounded(given), after)))
         known = frozenset(self._places)
         for index in (each for operator in self._subgraph.operators for each in operator.outputs if each in known):
-            place = self._places[index]
             if index not in self._tallies:
                 self._written[index] = _written(self._subgraph, index, known)
-                self._tallies[index] = self._tally(place.port, *self._written[index], runs[0])
-            tally, (operator, others) = self._tallies[index], self._written[index]
-            for number, (run, inputs, here) in enumerate(zip(runs, given, results, strict=True)):
-                truth = run.tensors[index]
-                if self._layers is not None:
-                    self._layers.setdefault(index, Closeness(place.port)).add(truth, cut.own(place, run.tensors, here))
-                if cut.agrees(place, truth, inputs, here):
-                    tally.equal(truth)
-                    continue
-                meant = None if others else exact(self._subgraph, operator, run.tensors)
-                one, other = _apart(truth if meant is None else meant[0], cut.own(place, run.tensors, here))
-                if meant is not None and one.shape == other.shape:
-                    tally.exact, like = True, truth.reshape(one.shape)
-                    floats = one.dtype.kind == "f"
-                    other = np.where(np.abs(other - one) <= np.abs(like - one) if floats else other == like, one, other)
-                if self._vanishes((operator, *others), run.tensors, one, other):
-                    continue
-                real: Callable[[], Array | None] = partial(cut.real, place, run.tensors, {**inputs, **here})
-                if meant is not None:
-                    real = partial(lambda known: known, meant[1])
-                ignored = self._undefined(operator, run.tensors, one, other, real)
-                again = partial(self._again, place, runs, noisy, number, one)
-                _compare(tally, (one, other), real, ignored, again)
-        self._ends(runs, results, noisy)
-        self._left(runs, results, noisy)
+                self._tallies[index] = self._tally(self._places[index].port, *self._written[index], runs[0])
+            for number in range(len(runs)):
+                self._count(cut, index, steps, number)
+        self._ends(steps)
+        self._left(steps)
 
-    def _again(
-        self,
-        place: Place,
-        runs: Sequence[Run],
-        noisy: Callable[[], Sequence[Mapping[str, Array]]],
-        number: int,
-        like: Array,
-    ) -> Array | None:
-        """A tensor of one run as rounded inputs give it."""
-        assert self._cut is not None
-        found = _apart(like, self._cut.own(place, runs[number].tensors, noisy()[number]))[1]
-        return found if found.shape == like.shape else None
+    def _begun(self, runs: Sequence[Run]) -> CutModel:
+        """The model with cuts, and no tensors any more but those that can be compared in it."""
+        self._places = {index: place for index, place in self._places.items() if _fits(index, place, runs)}
+        cut = CutModel.of(self._model, self._places)
+        following = {} if cut.runtime is None else cut.runtime.following
+        self._states = {
+            index: place
+            for index, place in self._states.items()
+            if place.stored.name in following and _fits(index, place, runs)
+        }
+        return cut
+
+    def _count(self, cut: CutModel, index: int, steps: _Steps, number: int) -> None:
+        """Compare one tensor of one run."""
+        place, tally, (operator, others) = self._places[index], self._tallies[index], self._written[index]
+        run, inputs, here = steps.runs[number], steps.fed[number], steps.results[number]
+        truth = run.tensors[index]
+        if self._layers is not None:
+            self._layers.setdefault(index, Closeness(place.port)).add(truth, cut.own(place, run.tensors, here))
+        if cut.agrees(place, truth, inputs, here):
+            tally.equal(truth)
+            return
+        meant = None if others else exact(self._subgraph, operator, run.tensors)
+        one, other = _apart(truth if meant is None else meant[0], cut.own(place, run.tensors, here))
+        if meant is not None and one.shape == other.shape:
+            tally.exact, like = True, truth.reshape(one.shape)
+            floats = one.dtype.kind == "f"
+            other = np.where(np.abs(other - one) <= np.abs(like - one) if floats else other == like, one, other)
+        if self._vanishes((operator, *others), run.tensors, one, other):
+            return
+        real: Callable[[], Array | None] = partial(cut.real, place, run.tensors, {**inputs, **here})
+        if meant is not None:
+            real = partial(lambda known: known, meant[1])
+        ignored = self._undefined(operator, run.tensors, one, other, real)
+        again = partial(_again, cut, place, steps, number, one)
+        _compare(tally, (one, other), real, ignored, again)
 
     def _undefined(
         self,
@@ -303,36 +310,26 @@ class Inspector:
         first, second, out = (float(each.scale.max()) for each in quants if each is not None)
         return max(TIE, min(first * second / out, WIDEST_TIE)) if out > 0 else TIE
 
-    def _ends(
-        self,
-        runs: Sequence[Run],
-        results: Sequence[Mapping[str, Array]],
-        noisy: Callable[[], Sequence[Mapping[str, Array]]],
-    ) -> None:
+    def _ends(self, steps: _Steps) -> None:
         """Compare outputs that are no known tensors, as the model computes them of those that are."""
         assert self._cut is not None
-        for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+        for number, (run, here) in enumerate(zip(steps.runs, steps.results, strict=True)):
             for position, (port, name) in enumerate(zip(run.outputs, self._cut.ports, strict=False)):
                 if name not in here:
                     continue
                 tally = self._ends_tallies.setdefault(position, Tally(port, ""))
                 one, other = _apart(run.results[position], self._turned(name, here[name]))
-                again = partial(self._end_again, name, noisy, number, one)
+                again = partial(self._end_again, name, steps, number, one)
                 _compare(tally, (one, other), lambda: None, None, again)
 
-    def _left(
-        self,
-        runs: Sequence[Run],
-        results: Sequence[Mapping[str, Array]],
-        noisy: Callable[[], Sequence[Mapping[str, Array]]],
-    ) -> None:
+    def _left(self, steps: _Steps) -> None:
         """Compare the states that each run leaves: the next one is given LiteRT's."""
         assert self._cut is not None
         readers = {index: operator for operator in self._subgraph.operators for index in operator.inputs}
         for index, place in self._states.items():
             assert self._cut.runtime is not None
             name = self._cut.runtime.following[place.stored.name]
-            for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+            for number, (run, here) in enumerate(zip(steps.runs, steps.results, strict=True)):
                 if index not in readers or name not in here:
                     continue
                 if index not in self._tallies:
@@ -342,7 +339,7 @@ class Inspector:
                 one, other = _apart(like, place.back(here[name], like))
 
                 def again(name: str = name, number: int = number, place: Place = place, like: Array = like) -> Array:
-                    return place.back(noisy()[number][name], like)
+                    return place.back(steps.noisy()[number][name], like)
 
                 _compare(self._tallies[index], (one, other), lambda: None, None, again)
 
@@ -351,10 +348,8 @@ class Inspector:
         order = self._permutations.get(name)
         return data if order is None else np.transpose(data, np.argsort(order))
 
-    def _end_again(
-        self, name: str, noisy: Callable[[], Sequence[Mapping[str, Array]]], number: int, like: Array
-    ) -> Array | None:
-        found = _apart(like, self._turned(name, noisy()[number][name]))[1]
+    def _end_again(self, name: str, steps: _Steps, number: int, like: Array) -> Array | None:
+        found = _apart(like, self._turned(name, steps.noisy()[number][name]))[1]
         return found if found.shape == like.shape else None
 
     @property
@@ -394,6 +389,12 @@ class Inspector:
         counted = (self._layers or {}).items()
         makers = ((self._written[index][0], closeness) for index, closeness in counted)
         return tuple(closeness.layer(maker.index, maker.name) for maker, closeness in makers)
+
+
+def _again(cut: CutModel, place: Place, steps: _Steps, number: int, like: Array) -> Array | None:
+    """A tensor of one run as rounded inputs give it."""
+    found = _apart(like, cut.own(place, steps.runs[number].tensors, steps.noisy()[number]))[1]
+    return found if found.shape == like.shape else None
 
 
 def _fits(index: int, place: Place, runs: Sequence[Run]) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import TypeVar, overload
 
 import numpy as np
 import onnx
@@ -19,7 +18,7 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.verification.dequantized_model import dequantised
 from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_files import samples as given_samples
-from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
+from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, Samples, drawn, limits
 from layoutsolve.verification.layer_accuracy import Compared, Inspection, Inspector
 from layoutsolve.verification.metrics import (
     FLOAT16_TOLERANCE,
@@ -43,8 +42,6 @@ from layoutsolve.verification.runtimes import (
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from layoutsolve.verification.tensor_locations import Inside
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification, refused
-
-T = TypeVar("T")
 
 Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
@@ -138,16 +135,31 @@ def verify(
         try:
             return _verified(litert, main, model, inside, moved, asked)
         except RefusedError as error:
-            partial = None if inside is None or isinstance(model, bytes) or data else partial_of(litert, main, inside)
-            if partial is None or isinstance(model, bytes):
+            found = None if data else _partly(litert, main, model, inside, moved, asked)
+            if found is None:
                 raise
-            both = {**moved[0], **partial.moved}, {**moved[1], **partial.moved}
-            try:
-                found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
-            except VerifyError as other:
-                if isinstance(other, RefusedError) and other.result:
-                    return refused(other, seed)
+            if isinstance(found, VerifyError):
                 raise error from None
+            return found
+
+
+def _partly(
+    litert: LiteRT,
+    main: bytes,
+    model: onnx.ModelProto | bytes | Path,
+    inside: Inside | None,
+    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
+    asked: Asked,
+) -> Verification | VerifyError | None:
+    """The comparison of the part of a model that LiteRT runs, or why there is none; None where it runs no part."""
+    partial = None if inside is None or isinstance(model, bytes) else partial_of(litert, main, inside)
+    if partial is None or isinstance(model, bytes):
+        return None
+    both = {**moved[0], **partial.moved}, {**moved[1], **partial.moved}
+    try:
+        found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
+    except VerifyError as error:
+        return refused(error, asked.seed) if isinstance(error, RefusedError) and error.result else error
     if not partial.lacking or not found.passed:
         return found
     tensors = 0 if found.inspection is None else found.inspection.compared
@@ -173,11 +185,7 @@ def _verified(
     judged = dequantised(main, asked.rounding) or main
     bench = replace(bench, open=bench.size(main))
     bench = replace(bench, other=bench.another(main))
-    inspector = None
-    if inside is not None and not isinstance(model, bytes):
-        inspector = Inspector(judged, model, inside, bench.output_permutations, asked.rounding, asked.symmetric)
-        if asked.thorough:
-            inspector.measure()
+    inspector = _inspector(judged, model, inside, moved[1], asked)
     large = inspector is not None and inspector.size > MOST_BYTES and not asked.thorough
     found = bench.judged(main, judged, asked.samples, None if large else inspector)
     if large and found.passed:
@@ -197,6 +205,22 @@ def _verified(
         found, optimised = _unoptimised(bench, main, judged, model, found)
         inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
     return replace(found, inspection=inspection)
+
+
+def _inspector(
+    judged: bytes,
+    model: onnx.ModelProto | bytes | Path,
+    inside: Inside | None,
+    permutations: Mapping[str, Sequence[int]],
+    asked: Asked,
+) -> Inspector | None:
+    """What compares the tensors inside of a model, None where that is not asked for or cannot be."""
+    if inside is None or isinstance(model, bytes):
+        return None
+    found = Inspector(judged, model, inside, permutations, asked.rounding, asked.symmetric)
+    if asked.thorough:
+        found.measure()
+    return found
 
 
 def _unoptimised(
@@ -233,26 +257,6 @@ def _exchanged(rounding: Collection[tuple[int, int]], place: int) -> set[tuple[i
     """The same operators by subgraph and index, where a subgraph and the main one have changed places."""
     numbers = {0: place, place: 0}
     return {(numbers.get(subgraph, subgraph), index) for subgraph, index in rounding}
-
-
-class _Made(Sequence[T]):
-    """So many things, each of which is made anew when it is asked for."""
-
-    def __init__(self, count: int, make: Callable[[int], T]) -> None:
-        self._numbers, self._make = range(count), make
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        found = self._numbers[index]
-        return self._make(found) if isinstance(found, int) else [*map(self._make, found)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +378,7 @@ class _Bench:
         if not self.ports.inputs and not states:
             samples = 1
         steps = (STEPS if states else 1) if self.steps is None else self.steps
-        return _Made(samples, lambda sample: [self._drawn(sample, step) for step in range(steps)])
+        return Samples(samples, lambda sample: [self._drawn(sample, step) for step in range(steps)])
 
     def _drawn(self, sample: int, step: int) -> list[Array]:
         """Inputs of a sample; those of its first step do not depend on there being others."""

@@ -176,6 +176,9 @@ def reduce_window(call: Call) -> None:
 
 
 Geometry = tuple[Sequence[int], Sequence[int], Sequence[int]]
+
+_Window = tuple[Dim, int, int, int, tuple[int, int]]
+"""Of an axis its size, and the size, stride, dilation and padding of its windows."""
 """Sizes, strides and dilations of windows."""
 
 
@@ -204,16 +207,12 @@ def write_pool(
     """Write reductions of stored numbers over windows as a MaxPool, or as an AveragePool times the size of a window;
     whether they are one. ``pads`` are elements around x that hold ``start``.
     """
-    axes = list(zip(x.shape, *geometry, pads, strict=True))
-    along = [at for at, (_, window, stride, _, pad) in enumerate(axes) if (window, stride, pad) != (1, 1, (0, 0))]
-    if not 0 < len(along) <= _SPATIAL or 0 in x.shape or not all(_pools(*axes[at]) for at in along):
-        return False
-    windows = [axes[at] for at in along]
-    pooling = _pooling(op, x.dtype, call.content(start), any(dilation > 1 for *_, dilation, _ in windows))
+    along = _pooled(x, geometry, pads)
+    pooling = _pooling(op, x.dtype, call.content(start), [*along.values()]) if along else None
     if pooling is None:
         return False
-    name, neutral = pooling
-    rest = [at for at in range(len(axes)) if at not in along]
+    (name, neutral), windows = pooling, [*along.values()]
+    rest = [at for at in range(len(x.shape)) if at not in along]
     perm = (*rest, *along)
     turned = list(perm) != sorted(perm)
     value = call.transposed(x, perm, "pooled_last", pattern=True) if turned else x
@@ -244,7 +243,15 @@ def write_pool(
     return True
 
 
-def _pooling(op: str, dtype: str, start: Array | None, dilated: bool) -> tuple[str, bool] | None:
+def _pooled(x: Value, geometry: Geometry, pads: Sequence[tuple[int, int]]) -> dict[int, _Window]:
+    """The axes along which windows lie, each with its size and its windows; none where ONNX has no such pooling."""
+    axes = list(zip(x.shape, *geometry, pads, strict=True))
+    along = {at: axis for at, axis in enumerate(axes) if (axis[1], axis[2], axis[4]) != (1, 1, (0, 0))}
+    fits = len(along) <= _SPATIAL and 0 not in x.shape and all(_pools(*axis) for axis in along.values())
+    return along if fits else {}
+
+
+def _pooling(op: str, dtype: str, start: Array | None, windows: Sequence[_Window]) -> tuple[str, bool] | None:
     """The pooling that reduces numbers of a type, and whether ``start`` changes none of its results; None where no
     pooling does.
     """
@@ -252,11 +259,11 @@ def _pooling(op: str, dtype: str, start: Array | None, dilated: bool) -> tuple[s
     if op == "Max" and dtype in ("float32", *BYTES):
         neutral = number == (-np.inf if dtype == "float32" else np.iinfo(dtype).min)
         return ("MaxPool", neutral) if dtype == "float32" or neutral else None
-    summed = op == "Add" and dtype == "float32" and number == 0 and not dilated
+    summed = op == "Add" and dtype == "float32" and number == 0 and not any(dilation > 1 for *_, dilation, _ in windows)
     return ("AveragePool", True) if summed else None
 
 
-def _pool_attributes(name: str, windows: Sequence[tuple[Dim, int, int, int, tuple[int, int]]]) -> dict[str, Any]:
+def _pool_attributes(name: str, windows: Sequence[_Window]) -> dict[str, Any]:
     """The attributes of a pooling, of the size, window, stride, dilation and padding along each of its axes."""
     _, kernel, strides, dilations, pads = zip(*windows, strict=True)
     attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}

@@ -246,12 +246,7 @@ def landmarks_to_matrix(call: Call) -> None:
     """
     options = call.settings()
     crop, old = _crop(call, options), "subset_idxs" not in options
-    x = ranked(call, call.input(0), 4 if old else 3)
-    (total,) = static(call, (product(x.shape),), "input shape")
-    count = total // 3
-    if total % 3 or not crop.subset or not all(0 <= index < count for index in (*crop.subset, *crop.ends)):
-        raise ModelError(f"{call.origin} names landmarks that {x} does not have")
-    points = call.reshaped(x, (count, 3), "points")
+    points = _points(call, crop, old)
 
     def write(op: str, inputs: Sequence[Value], shape: Shape, label: str, **attributes: Any) -> Value:
         return call.write(op, inputs, shape, call.temporary(label), **attributes)
@@ -280,6 +275,16 @@ def landmarks_to_matrix(call: Call) -> None:
     upper = write("Concat", [linear, call.constant([[0], [0]], "zeros", "float32"), offset], (2, 4), "upper", axis=1)
     lower = call.constant([[0, 0, 1, 0], [0, 0, 0, 1]], "lower", "float32")
     call.reshape(write("Concat", [upper, lower], (4, 4), "matrix", axis=0), (1, 4, 4), call.slot())
+
+
+def _points(call: Call, crop: _Crop, old: bool) -> Value:
+    """The landmarks as rows [n, 3], among which are all that a crop is made of."""
+    x = ranked(call, call.input(0), 4 if old else 3)
+    (total,) = static(call, (product(x.shape),), "input shape")
+    count = total // 3
+    if total % 3 or not crop.subset or not all(0 <= index < count for index in (*crop.subset, *crop.ends)):
+        raise ModelError(f"{call.origin} names landmarks that {x} does not have")
+    return call.reshaped(x, (count, 3), "points")
 
 
 def _column(call: Call, pair: tuple[float, float], label: str) -> Value:
@@ -374,19 +379,12 @@ def transform_tensor(call: Call) -> None:
     batch, rows, columns, _ = static(call, x.shape, "input shape")
     if min(height, width, rows, columns) < 1 or batch != 1 or x.dtype != "float32":
         raise ModelError(f"{call.origin} samples {x} at {height} by {width} pixels")
-    linear, offset = _matrix(call, call.input(1))
-    call.draft.ask(2 * height * width)
-    half = 0.5 if new else 0.0
-    down, right = np.meshgrid(np.arange(height) + half, np.arange(width) + half, indexing="ij")
-    pixels = call.constant(np.stack([right, down], -1).reshape(-1, 2), "pixels", "float32")
+    places = _sources(call, height, width, 0.5 if new else 0.0)
     count = height * width
 
     def write(op: str, inputs: Sequence[Value], label: str) -> Value:
         return call.write(op, inputs, (count, 2), call.temporary(label))
 
-    places = write("Add", [write("MatMul", [pixels, linear], "turned"), offset], "places")
-    if new:
-        places = write("Sub", [places, call.constant(half, "half", "float32")], "centres")
     ends = call.constant([[columns - 1, rows - 1]], "ends", "float32")
     nearest = call.write("Clip", [places, call.constant(0, "zero", "float32")], (count, 2), call.temporary("clipped"))
     nearest = write("Min", [nearest, ends], "nearest")
@@ -403,3 +401,20 @@ def transform_tensor(call: Call) -> None:
     sampled = call.write("GridSample", inputs, shape, call.temporary("sampled"), padding_mode="border")
     mask = call.reshaped(inside, (1, 1, height, width), "mask")
     from_channels_first(call, call.write("Mul", [sampled, mask], shape, first_slot(call)))
+
+
+def _sources(call: Call, height: int, width: int, half: float) -> Value:
+    """Where the matrix sends the pixels of an output, as rows (x, y) that count from the centres of pixels; those of
+    the output count from ``half`` a pixel on.
+    """
+    linear, offset = _matrix(call, call.input(1))
+    count = height * width
+    call.draft.ask(2 * count)
+    down, right = np.meshgrid(np.arange(height) + half, np.arange(width) + half, indexing="ij")
+    pixels = call.constant(np.stack([right, down], -1).reshape(-1, 2), "pixels", "float32")
+    turned = call.write("MatMul", [pixels, linear], (count, 2), call.temporary("turned"))
+    places = call.write("Add", [turned, offset], (count, 2), call.temporary("places"))
+    if half:
+        shift = call.constant(half, "half", "float32")
+        places = call.write("Sub", [places, shift], (count, 2), call.temporary("centres"))
+    return places

@@ -215,7 +215,6 @@ def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> 
     """The pose that grows from each root, [n, 17, 2], and the chances of its keypoints, [n, 17]."""
     rounds, count = _rounds(), roots.count
     length, _, wide = rounds.keypoint.shape
-    room = (count, _KEYPOINTS + 1, 2)
 
     def columns(table: Array, *steps: int) -> Array:
         """Numbers of channels: of the offset down, and of that to the right."""
@@ -226,13 +225,7 @@ def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> 
     target = call.constant(columns(rounds.keypoint, 0, 0)[..., 0], "target", "int64")
     edges = call.constant(columns(rounds.edge, 0, len(_EDGES)), "edges", "float32")
     reached_channels = call.constant(columns(reached, 0, _KEYPOINTS), "channels", "float32")
-    shape = call.sizes(room, "room")
-    empty = written(call, "Expand", [call.constant(0, "zero", "float32"), shape], room, "empty")
-    index = call.reshaped(roots.keypoint, (count, 1, 1), "index")
-    pair = call.sizes((count, 1, 2), "pair")
-    index = written(call, "Expand", [index, pair], (count, 1, 2), "index", "int64")
-    place = call.reshaped(roots.place, (count, 1, 2), "place")
-    initial = call.write("ScatterElements", [empty, index, place], room, call.temporary("initial"), axis=1)
+    initial = _initial(call, roots)
 
     def grow(call: Call, turn: Value, now: Value) -> Value:
         turns = call.constant(_KEYPOINTS, "roots", "int64")
@@ -245,13 +238,25 @@ def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> 
         for _ in range(_REFINEMENTS):
             there = short.moved(call, there, channels)
         given = [now, gathered(call, target, row, "target"), there]
-        return call.write("ScatterElements", given, room, call.temporary("grown"), axis=1)
+        return call.write("ScatterElements", given, now.shape, call.temporary("grown"), axis=1)
 
     (whole,) = _repeated(call, length, [initial], lambda inner, turn, now: [grow(inner, turn, now[0])])
     poses = take(call, whole, {1: Span(0, _KEYPOINTS)}, call.temporary("poses"), {1: _KEYPOINTS})
     each = call.constant(np.arange(_KEYPOINTS).reshape(-1, 1, 1), "each", "float32")
     logits = call.reshaped(heat.at(call, poses, each), (count, _KEYPOINTS), "logits")
     return poses, written(call, "Sigmoid", [logits], logits.shape, "chances")
+
+
+def _initial(call: Call, roots: _Roots) -> Value:
+    """A pose [18, 2] for each root, of which nothing is known but the root; its last row takes what leads nowhere."""
+    count, room = roots.count, (roots.count, _KEYPOINTS + 1, 2)
+    shape = call.sizes(room, "room")
+    empty = written(call, "Expand", [call.constant(0, "zero", "float32"), shape], room, "empty")
+    index = call.reshaped(roots.keypoint, (count, 1, 1), "index")
+    pair = call.sizes((count, 1, 2), "pair")
+    index = written(call, "Expand", [index, pair], (count, 1, 2), "index", "int64")
+    place = call.reshaped(roots.place, (count, 1, 2), "place")
+    return call.write("ScatterElements", [empty, index, place], room, call.temporary("initial"), axis=1)
 
 
 def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> list[Value]:
@@ -319,10 +324,18 @@ def _accepted(
         ]
 
     _, accepted = _repeated(call, most, [alive, none], accept)
+    return _best(call, poses, chances, (accepted, scores), most)
+
+
+def _best(
+    call: Call, poses: Value, chances: Value, graded: tuple[Value, Value], most: int
+) -> tuple[Value, Value, Value]:
+    """So many of the poses that are accepted, as their score says, with their chances and scores."""
+    accepted, scores = graded
     lowest = call.constant(-np.inf, "lowest", "float32")
-    known = written(call, "Where", [accepted, scores, lowest], (count,), "known")
+    known = written(call, "Where", [accepted, scores, lowest], scores.shape, "known")
     room = call.constant(np.full(most, -np.inf), "room", "float32")
-    whole: Dim = call.arithmetic.total((count, most))
+    whole: Dim = call.arithmetic.total((scores.shape[0], most))
     padded = call.write("Concat", [known, room], (whole,), call.temporary("padded"), axis=0)
     best, places = largest(call, padded, call.vector([most], "k"), most)
     real = written(call, "Greater", [best, lowest], (most,), "real", "bool")
@@ -337,23 +350,7 @@ def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings:
     """
     most = settings.most
     call.draft.ask(most * most)
-    pairs = (most, most, _KEYPOINTS)
-    one, other = (
-        call.reshaped(poses, shape, "poses") for shape in ((most, 1, _KEYPOINTS, 2), (1, most, _KEYPOINTS, 2))
-    )
-    square = _squares(call, one, other, (*pairs, 2))
-    radius = call.constant(settings.square, "radius", "float32")
-    near = written(call, "LessOrEqual", [square, radius], pairs, "near", "bool")
-    better = call.constant(np.tri(most, k=-1, dtype=bool)[..., None], "better", "bool")
-    hidden = cast(call, written(call, "And", [near, better], pairs, "hidden", "bool"), "int32")
-    seen = written(
-        call,
-        "Equal",
-        [reduced(call, "ReduceMax", hidden, 1, "hidden"), call.constant(0, "none", "int32")],
-        (most, _KEYPOINTS),
-        "seen",
-        "bool",
-    )
+    seen = _seen(call, poses, settings)
     zero, lowest = call.constant(0, "zero", "float32"), call.constant(-np.inf, "lowest", "float32")
     counted = _mean(call, written(call, "Where", [seen, chances, zero], chances.shape, "counted"))
     real = written(call, "Greater", [scores, lowest], (most,), "real", "bool")
@@ -371,6 +368,28 @@ def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings:
     number_ = reduced(call, "ReduceSum", cast(call, given, "float32"), 0, "number")
     call.reshape(number_, (1,), call.slot(3))
     return whole[0], given
+
+
+def _seen(call: Call, poses: Value, settings: _Settings) -> Value:
+    """Which keypoints [n, 17] are not at those of a better pose."""
+    most = settings.most
+    pairs = (most, most, _KEYPOINTS)
+    one, other = (
+        call.reshaped(poses, shape, "poses") for shape in ((most, 1, _KEYPOINTS, 2), (1, most, _KEYPOINTS, 2))
+    )
+    square = _squares(call, one, other, (*pairs, 2))
+    radius = call.constant(settings.square, "radius", "float32")
+    near = written(call, "LessOrEqual", [square, radius], pairs, "near", "bool")
+    better = call.constant(np.tri(most, k=-1, dtype=bool)[..., None], "better", "bool")
+    hidden = cast(call, written(call, "And", [near, better], pairs, "hidden", "bool"), "int32")
+    return written(
+        call,
+        "Equal",
+        [reduced(call, "ReduceMax", hidden, 1, "hidden"), call.constant(0, "none", "int32")],
+        (most, _KEYPOINTS),
+        "seen",
+        "bool",
+    )
 
 
 def _masks(call: Call, offsets: Field, results: tuple[Value, Value], settings: _Settings) -> None:

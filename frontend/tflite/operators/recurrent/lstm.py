@@ -304,26 +304,29 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     bare = not -15 <= exponent - 1 <= -9
     if bare and call.optional(places.first + INPUT) is None:
         raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
-    tensors = call.lowering.subgraph.tensors
-    hidden = quant_of(tensors[between[4]]) if between[4] != -1 else None
-    if hidden is None or hidden.zero_point.dtype != np.int8:
-        raise ModelError(f"{call.origin} has no quantization parameters for its hidden state")
-    normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
+    hidden = _hidden(call, between[4], projected=call.optional(places.first + 15) is not None)
     sums = {gate: _fixed(15 - SUMS) for gate in range(4)}
-    if normalised:
+    if places.norms is not None and call.optional(places.norms + FORGET) is not None:
+        tensors = call.lowering.subgraph.tensors
         sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
-    projected = call.optional(places.first + 15) is not None
-    between_zero = (-hidden.zero_point if projected else hidden.zero_point).astype(np.int8)
     return Formats(
         sums,
         _fixed(12),
         _fixed(15),
         Stored("int16", Quant(cell.quant.scale, np.zeros(1, np.int16))),
-        Stored("int8", Quant(hidden.scale, between_zero)),
+        hidden,
         Stored("int8", output.quant),
         1 - 2.0**-15,
         bare,
     )
+
+
+def _hidden(call: Call, index: int, projected: bool) -> Stored:
+    """How the hidden state is stored before it is projected, where it is, by a zero point of the other sign."""
+    quant = quant_of(call.lowering.subgraph.tensors[index]) if index != -1 else None
+    if quant is None or quant.zero_point.dtype != np.int8:
+        raise ModelError(f"{call.origin} has no quantization parameters for its hidden state")
+    return Stored("int8", Quant(quant.scale, (-quant.zero_point if projected else quant.zero_point).astype(np.int8)))
 
 
 def _between(call: Call, tensor: Tensor) -> Stored:

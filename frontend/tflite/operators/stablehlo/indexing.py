@@ -260,12 +260,7 @@ def scatter(call: Call) -> None:
     if not fits or tuple(put[axis] for axis in scattered) != outer or not {*inserted} <= {*range(len(shape))}:
         raise ModelError(f"{call.origin} puts {list(put)} into {list(shape)} at {list(outer)} places")
     part = dict(zip(windowed, (put[axis] for axis in sorted(inner)), strict=True))
-    sizes = [part.get(axis, 1) for axis in range(len(shape))]
-    window = _window(call, shape, sizes, mapped)
-    moved = [axis for axis in mapped if axis not in window.axes]
-    if moved:  # a part as large as its axis may still lie partly outside
-        axes = tuple(sorted({*window.axes, *moved}))
-        window = Window(window.sizes, axes, tuple(mapped.index(axis) if axis in mapped else None for axis in axes))
+    window = _scattered(call, shape, [part.get(axis, 1) for axis in range(len(shape))], mapped)
     if 0 in put:
         store(call, x, slot)
         return
@@ -281,6 +276,15 @@ def scatter(call: Call) -> None:
     result = _put(call, front, indices, sent, [shape[axis] for axis in window.axes], _REDUCTIONS[op])
     back = [(*window.axes, *window.whole).index(axis) for axis in range(len(shape))]
     store(call, result if back == sorted(back) else call.transposed(result, back, "back"), slot)
+
+
+def _scattered(call: Call, shape: Sequence[int], sizes: Sequence[int], mapped: Sequence[int]) -> Window:
+    """The windows that are written: along all axes of indices, as a part as large as its axis may lie outside too."""
+    window = _window(call, shape, sizes, mapped)
+    if {*mapped} <= {*window.axes}:
+        return window
+    axes = tuple(sorted({*window.axes, *mapped}))
+    return Window(window.sizes, axes, tuple(mapped.index(axis) if axis in mapped else None for axis in axes))
 
 
 def _put(call: Call, x: Value, indices: Value, updates: Value, bounds: Sequence[int], reduction: str) -> Value:
