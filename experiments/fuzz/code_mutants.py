@@ -249,9 +249,9 @@ def inherited(argument: str) -> None:
     path, _, number = argument.partition("#")
 
     def transform(given: str, tree: ast.Module) -> ast.Module:
-        return mutated(path, tree, int(number))[0] if given == path else tree
+        return mutated(path, tree, int(number))[0]
 
-    instrumented.install(transform)
+    instrumented.install(transform, only=path)
 
 
 def drawn(seed: int, count: int, only: Sequence[str] = ()) -> list[Place]:

@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -356,3 +357,12 @@ def _steps(model: Model) -> int:
 def line(error: BaseException) -> str:
     """An error on one line."""
     return f"{type(error).__name__}: {' | '.join(str(error).splitlines())}"[:400]
+
+
+def traced(error: BaseException) -> str:
+    """An error on one line, and where it was raised."""
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        places.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{line(error)} at {' '.join(places[-3:])}"

@@ -28,6 +28,9 @@ VARIABLE = "LAYOUTSOLVE_INSTRUMENTED"
 Transform = Callable[[str, ast.Module], ast.Module]
 """From a file's path in the repository and its syntax tree to what is compiled instead."""
 
+ALL = ""
+"""Every path of the package begins so."""
+
 _SITE = "import sys; sys.path.append({root!r}); from experiments.fuzz import instrumented; instrumented.inherit()\n"
 
 _PLAIN = SourceFileLoader.get_code
@@ -38,15 +41,18 @@ def sources() -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
-def install(transform: Transform) -> None:
-    """Compile what is imported of the package from now on from what ``transform`` makes of it."""
+def install(transform: Transform, only: str = ALL) -> None:
+    """Compile what is imported of the package from now on, of paths that begin so, from what ``transform`` makes of it.
+    Others are as Python has compiled them before.
+    """
     folders = tuple(f"{ROOT / room}{os.sep}" for room in ROOMS)
 
     def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
         path = str(Path(self.path).resolve())
-        if not path.startswith(folders):
+        within = Path(path).relative_to(ROOT).as_posix() if path.startswith(folders) else None
+        if within is None or not within.startswith(only):
             return _PLAIN(self, fullname)
-        tree = transform(Path(path).relative_to(ROOT).as_posix(), ast.parse(Path(path).read_bytes(), path))
+        tree = transform(within, ast.parse(Path(path).read_bytes(), path))
         code: CodeType = compile(ast.fix_missing_locations(tree), self.path, "exec", dont_inherit=True)
         return code
 

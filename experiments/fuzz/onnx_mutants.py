@@ -40,6 +40,7 @@ import onnx
 import layoutsolve
 from experiments.compare import onnx_nodes
 from experiments.fuzz import onnx_schemas
+from experiments.fuzz.compare import traced
 from experiments.onnx_shared import Sample, distance, samples, session
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.proto.scopes import graphs_of
@@ -412,26 +413,17 @@ def converted(source: bytes) -> Verdict:
         found = Verdict("converted", made=layoutsolve.convert(source).model.SerializeToString())
     except InternalError as error:
         short = isinstance(error.__cause__, MemoryError)
-        found = Verdict("memory" if short else "internal", _line(error.__cause__ or error))
+        found = Verdict("memory" if short else "internal", traced(error.__cause__ or error))
     except ConversionError as error:
-        found = Verdict("refused", f"{type(error).__name__}: {_line(error)}"[:300])
+        found = Verdict("refused", traced(error)[:300])
     except MemoryError as error:
-        found = Verdict("memory", _line(error))
+        found = Verdict("memory", traced(error))
     except Exception as error:  # what is looked for
-        found = Verdict("internal", _line(error))
+        found = Verdict("internal", traced(error))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - before
     if grown > MEMORY + MEMORY_PER_BYTE * len(source):
         return Verdict("memory", f"{grown >> 20} MB more for {len(source)} bytes")
     return found
-
-
-def _line(error: BaseException) -> str:
-    """An exception and where it was raised, on one line."""
-    places, trace = [], error.__traceback__
-    while trace is not None:
-        places.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__}: {' | '.join(str(error).splitlines())[:200]} at {' '.join(places[-3:])}"
 
 
 def compared(source: bytes, made: bytes) -> Verdict:
@@ -443,7 +435,7 @@ def compared(source: bytes, made: bytes) -> Verdict:
         found = session(made, "none")
         off = max(distance(found.run(None, dict(each.feeds)), list(each.results)) for each in given)
     except Exception as error:  # as above
-        return Verdict("unusable", _line(error))
+        return Verdict("unusable", traced(error))
     halves = any(getattr(each, "dtype", None) in HALVES for sample in given for each in sample.results)
     return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_HALVES if halves else WRONG) else Verdict("right")
 

@@ -28,7 +28,7 @@ import ortools.linear_solver.pywraplp
 import ortools.sat.python.cp_model  # noqa: F401  (a process has it before its memory is limited)
 
 import layoutsolve
-from experiments.fuzz.compare import Verdict, compare, line
+from experiments.fuzz.compare import Verdict, compare, line, traced
 from experiments.fuzz.expected_failures import cause_of, facts
 from experiments.fuzz.mutation import mutant
 from layoutsolve.errors import ConversionError
@@ -158,16 +158,16 @@ def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
             return conversion
         record.verdict, record.detail = "memory", f"{grown >> 20} MB more for {len(source)} bytes"
     except MemoryError as error:
-        record.verdict, record.detail = "memory", _place(error)
+        record.verdict, record.detail = "memory", traced(error)
     except ConversionError as error:
         internal = type(error).__name__ == "InternalError"
         record.verdict, record.detail = ("traceback" if internal else "refused"), line(error)
         if isinstance(error.__cause__, MemoryError):
             record.verdict = "memory"
         elif internal and error.__cause__ is not None:
-            record.detail = _place(error.__cause__)
+            record.detail = traced(error.__cause__)
     except Exception as error:  # what is looked for
-        record.verdict, record.detail = "traceback", _place(error)
+        record.verdict, record.detail = "traceback", traced(error)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -186,15 +186,6 @@ def _address_space() -> int:
     """Bytes of this process' address space."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
-
-
-def _place(error: BaseException) -> str:
-    """The exception and where in layoutsolve it was raised."""
-    places, trace = [], error.__traceback__
-    while trace is not None:
-        places.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{line(error)} at {' '.join(places[-3:])}"
 
 
 # -- many ----------------------------------------------------------------------------------------------------------

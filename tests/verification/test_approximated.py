@@ -10,6 +10,17 @@ from experiments.compare.verdicts import broken
 from tests.builder import Builder, Quant
 
 
+def check_told_apart(source: bytes, fault: str, seed: int) -> None:
+    """A conversion passes, and with a fault in it does not."""
+    right = layoutsolve.convert(source)
+    found = layoutsolve.verify(source, right)
+    if found.verdict == "not verified":
+        pytest.skip("LiteRT has such a kernel in later versions")
+    assert found.verdict == "pass", str(found)
+    wrong = broken(right, fault, seed)
+    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+
+
 def products(dtype: str, seed: int) -> bytes:
     """Products over one or two axes, which LiteRT rounds after each factor."""
     random = np.random.default_rng(seed)
@@ -28,11 +39,7 @@ def products(dtype: str, seed: int) -> bytes:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_products(dtype: str, seed: int) -> None:
-    source = products(dtype, seed)
-    right = layoutsolve.convert(source)
-    assert layoutsolve.verify(source, right).verdict == "pass"
-    wrong = broken(right, "another reduction", seed)
-    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+    check_told_apart(products(dtype, seed), "another reduction", seed)
 
 
 def halves(op: str, scale: float, offset: float, count: int, **options: object) -> bytes:
@@ -63,12 +70,7 @@ def test_halves_in_narrow_ranges(approximate: bool, scale: float, offset: float)
 
 @pytest.mark.parametrize("op", ["GELU", "LOGISTIC", "TANH"])
 def test_wrong_halves(op: str) -> None:
-    source = halves(op, 1.0, 0.5, 64)
-    right = layoutsolve.convert(source)
-    if layoutsolve.verify(source, right).verdict == "not verified":
-        pytest.skip("LiteRT has kernels on float16 in later versions")
-    wrong = broken(right, "constant changed", 0)
-    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+    check_told_apart(halves(op, 1.0, 0.5, 64), "constant changed", 0)
 
 
 def leaky(operator: str, dtype: str, seed: int) -> bytes:
@@ -97,14 +99,7 @@ def test_leaky(operator: str, dtype: str, seed: int) -> None:
     """LiteRT rounds them twice, by which many are one off where factors are between a quarter and a half; results that
     are always rounded down depart all the same.
     """
-    source = leaky(operator, dtype, seed)
-    right = layoutsolve.convert(source)
-    found = layoutsolve.verify(source, right)
-    if found.verdict == "not verified":
-        pytest.skip("LiteRT has no such kernel")
-    assert found.verdict == "pass", found
-    wrong = broken(right, "rounded down", seed)
-    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+    check_told_apart(leaky(operator, dtype, seed), "rounded down", seed)
 
 
 def resized(dtype: str, seed: int) -> bytes:
@@ -125,8 +120,4 @@ def resized(dtype: str, seed: int) -> bytes:
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_resized(dtype: str, seed: int) -> None:
     """LiteRT rounds the distance of positions, which makes more the farther they are from the first."""
-    source = resized(dtype, seed)
-    right = layoutsolve.convert(source)
-    assert layoutsolve.verify(source, right).verdict == "pass"
-    wrong = broken(right, "another resize mode", seed)
-    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+    check_told_apart(resized(dtype, seed), "another resize mode", seed)
