@@ -47,7 +47,7 @@ from layoutsolve.measurement.bench import RUNTIMES, compiled
 from layoutsolve.measurement.timing import Runner, Session, Subject, clock_of, feeds_of, ratio, rounds_of, timed, warm
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import SHIPPED, shipped
-from layoutsolve.solver.theory.offer import FORMS
+from layoutsolve.solver.theory.offer import FORMS, IDIOMS, KINDS, WRITTEN
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, require
 
 PAGE = Path(__file__).parents[2] / "docs" / "forms.md"
@@ -55,8 +55,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "forms.md"
 ONNX_RUNTIME, OPENVINO, WEB = RUNTIMES[0], RUNTIMES[3], "onnxruntime-web"
 
 LEVELS: Sequence[Level] = ("none", "all")
-
-_LINES = "{} by a per-channel constant, narrow channels-last images, float: the constant repeated along lines"
 
 WHERE: Mapping[str, str] = {
     "storage unsigned": "int8 activations where kernels compute on them: uint8 (S8 to U8)",
@@ -73,27 +71,6 @@ WHERE: Mapping[str, str] = {
     "storage float_pixels": "int8 depthwise Conv of 100 pixels and more: in float",
     "storage float_terms": "int8 Conv of up to 96 products a result that only such operators read: in float",
     "storage groups": "grouped Conv: several groups merged, int8 up to 32 channels, float 16",
-    "LeakyRelu sum": "int8 LeakyRelu of images: an integer Clip, and an Add of it and the input",
-    "Conv sampled": "strided 1x1 int8 Conv: a MaxPool of one pixel strides",
-    "AveragePool depthwise": "int8 AveragePool, 8 channels and more, no padding: a depthwise convolution by ones",
-    "Max clip": "Max with a scalar, behind a float convolution or pool: Clip",
-    "Min clip": "Min with a scalar, behind a float convolution or pool: Clip",
-    **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
-    **{
-        f"{name} folded": f"{name} with a scalar, behind a float convolution: a per-channel constant"
-        for name in ("Add", "Mul")
-    },
-    "Mul depthwise": "Mul by a per-channel constant, blocks of float channels: a 1x1 depthwise convolution",
-    "Pad pointwise": "Pad that adds channels, blocks of float channels: a 1x1 convolution",
-    "PRelu normalization": "PRelu of images channels-first, float: Relu, two BatchNormalizations, Relu and Add",
-    "PRelu depthwise": "the same, a 1x1 convolution as the first of them",
-    "PRelu limits": "PRelu, float: `Relu(x) + slope * Min(x, 0)`",
-    "ReduceMean pool": "ReduceMean of all pixels, blocks of float channels: GlobalAveragePool",
-    "ReduceMean pixels": "int8 ReduceMean of all pixels behind a convolution: GlobalAveragePool",
-    "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
-    "ort-cpu Conv": "narrow int8 Conv, with `--objective min-latency`: space-to-depth packing",
-    "ort-cpu ConvTranspose": "int8 ConvTranspose, with `--objective min-latency`: sub-pixel decomposition into a Conv",
-    "com.microsoft MatMul": "MatMul of a transposed operand, float: FusedMatMul",
     "dynamic": "large hybrid fully-connected layers, with `--dynamic integer`: in integers",
     "pass affine": "three and more sums and products with constants in a row, float: a product and a sum",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
@@ -107,8 +84,10 @@ WHERE: Mapping[str, str] = {
     "floats AveragePool": "int8 AveragePool that is no convolution and not of whole images: in float",
     "floats Softmax": "int8 Softmax, rows of 16 and more: in float",
     "floats pieces": "int8 Add and Mul, broadcast with contiguous runs of less than 32 elements: in float",
+    **{name: WRITTEN[name] for name in (f"{operator} {idiom}" for operator, idiom in IDIOMS)},
+    **{name: WRITTEN[name] for name in (f"{only} {operator}" for only, operator in FORMS)},
 }
-"""Of each form what it replaces, and what is written."""
+"""Of each form what it replaces, and what is written; of forms and idioms as they are registered."""
 
 PASSES = (
     "affine.folded",
@@ -129,12 +108,6 @@ FLOATS: Mapping[str, Sequence[str]] = {
     "floats pieces": ("of_pieces",),
 }
 """Operators that compute in float since their int8 kernels are slower, and the functions that recognise them."""
-
-KINDS: Mapping[tuple[str, str], Sequence[str]] = {
-    ("ort-cpu", "Conv"): ("grouped", "grouped uneven"),
-    ("ort-cpu", "ConvTranspose"): ("phases",),
-}
-"""The kinds of ways that single targets have."""
 
 Facts = Mapping[str, Any]
 

@@ -30,6 +30,14 @@ IdiomFunction = Callable[[Site, Rule], Idiom | None]
 IDIOMS: dict[tuple[str, str], IdiomFunction] = {}
 """By operator and name, the functions that state idioms."""
 
+WRITTEN: dict[str, str] = {}
+"""By target or domain and operator of a form, as in 'com.microsoft MatMul', or by operator and name of an idiom, as in
+'PRelu limits': what it replaces, and what is written.
+"""
+
+KINDS: dict[tuple[str, str], tuple[str, ...]] = {}
+"""By target and operator of a form, the kinds of its ways."""
+
 MOST_MADE = 1 << 20
 """The most numbers of a constant that an idiom makes of a model's sizes: these may be anything, whatever the file's."""
 
@@ -65,24 +73,28 @@ class Offer:
 EVERYTHING = Offer()
 
 
-def form(operator: str, *only: str) -> Callable[[FormFunction], FormFunction]:
+def form(operator: str, *only: str, writes: str, kinds: tuple[str, ...] = ()) -> Callable[[FormFunction], FormFunction]:
     """Register alternatives of an operator that ``only`` some targets have: names of targets, or of operator domains
-    that targets may use.
+    that targets may use. ``docs/forms.md`` has what it ``writes``, and for what; a target that refuses the
+    ``kinds`` of its ways is one without it.
     """
 
     def register(function: FormFunction) -> FormFunction:
         for name in only:
             FORMS[name, operator] = (*FORMS.get((name, operator), ()), function)
+            WRITTEN[f"{name} {operator}"], KINDS[name, operator] = writes, kinds
         return function
 
     return register
 
 
-def idiom(operator: str, name: str) -> Callable[[IdiomFunction], IdiomFunction]:
-    """Register an idiom of an operator under a name that targets know it by."""
+def idiom(operator: str, name: str, writes: str) -> Callable[[IdiomFunction], IdiomFunction]:
+    """Register an idiom of an operator under a name that targets know it by. ``docs/forms.md`` has what it ``writes``,
+    and for what.
+    """
 
     def register(function: IdiomFunction) -> IdiomFunction:
-        IDIOMS[operator, name] = function
+        IDIOMS[operator, name], WRITTEN[f"{operator} {name}"] = function, writes
         return function
 
     return register

@@ -1,57 +1,11 @@
-"""The rules, one file per family of operators. Importing this package registers all of them."""
+"""The rules, one file per family of operators. Importing this package registers those of all its modules."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from layoutsolve.solver.theory.rule import RULES
-from layoutsolve.solver.theory.rules import (
-    arrangement,
-    attention,
-    axis_index,
-    blocks,
-    contraction,
-    control,
-    einsum,
-    elementwise,
-    fixed_format,
-    fused_matmul,
-    int8_averages,
-    lines,
-    normalization,
-    phases,
-    pixel_groups,
-    recurrent,
-    reduction,
-    resize,
-    scattering,
-    siblings,
-    slicing,
-    slopes,
-    strided_pointwise,
-    window,
-)
 
-__all__ = [
-    "RULES",
-    "arrangement",
-    "attention",
-    "axis_index",
-    "blocks",
-    "contraction",
-    "control",
-    "einsum",
-    "elementwise",
-    "fixed_format",
-    "fused_matmul",
-    "int8_averages",
-    "lines",
-    "normalization",
-    "phases",
-    "pixel_groups",
-    "recurrent",
-    "reduction",
-    "resize",
-    "scattering",
-    "siblings",
-    "slicing",
-    "slopes",
-    "strided_pointwise",
-    "window",
-]
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
+
+__all__ = ["RULES"]

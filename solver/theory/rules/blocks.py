@@ -33,8 +33,8 @@ _COMBINING = frozenset(("Add", "Mul", "Sub"))
 _FOLDED = frozenset(("Add", "Mul"))
 
 
-@idiom("Max", "clip")
-@idiom("Min", "clip")
+@idiom("Max", "clip", writes="Max with a scalar, behind a float convolution or pool: Clip")
+@idiom("Min", "clip", writes="Min with a scalar, behind a float convolution or pool: Clip")
 def clip(site: Site, rule: Rule) -> Idiom | None:
     """A Clip on one side, where the other operand is one number. Convolutions do that themselves."""
     data, limit = _operands(site)
@@ -45,7 +45,7 @@ def clip(site: Site, rule: Rule) -> Idiom | None:
     return lambda row, shapes, plain: (Step("Clip", (data, *limits)),)
 
 
-@idiom("Pad", "pointwise")
+@idiom("Pad", "pointwise", writes="Pad that adds channels, blocks of float channels: a 1x1 convolution")
 def pointwise(site: Site, rule: Rule) -> Idiom | None:
     """Zeros around channels by a convolution of one pixel. Where a number is infinite, what is added is no zero."""
     filler = site.constant(2)
@@ -68,7 +68,9 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-@idiom("Mul", "depthwise")
+@idiom(
+    "Mul", "depthwise", writes="Mul by a per-channel constant, blocks of float channels: a 1x1 depthwise convolution"
+)
 def depthwise(site: Site, rule: Rule) -> Idiom | None:
     """One factor for each channel as a convolution of one pixel, which takes a sum behind it as its bias."""
     data, factors = _operands(site)
@@ -85,8 +87,8 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-@idiom("Add", "folded")
-@idiom("Mul", "folded")
+@idiom("Add", "folded", writes="Add with a scalar, behind a float convolution: a per-channel constant")
+@idiom("Mul", "folded", writes="Mul with a scalar, behind a float convolution: a per-channel constant")
 def folded(site: Site, rule: Rule) -> Idiom | None:
     """A number behind a convolution once for each channel: runtimes make that part of its weights or of its bias, where
     of one number for all they do not.
@@ -112,7 +114,7 @@ def folded(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-@idiom("ReduceMean", "pool")
+@idiom("ReduceMean", "pool", writes="ReduceMean of all pixels, blocks of float channels: GlobalAveragePool")
 def pool(site: Site, rule: Rule) -> Idiom | None:
     """The mean of all pixels of an image as a pool."""
     if not _real(site) or not in_blocks(site, 0):

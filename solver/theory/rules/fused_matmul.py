@@ -14,7 +14,7 @@ from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way,
 from layoutsolve.solver.theory.rules.contraction import K, M, N, batches, numbers
 
 
-@form("MatMul", CONTRIB)
+@form("MatMul", CONTRIB, writes="MatMul of a transposed operand, float: FusedMatMul")
 def fused(site: Site, rule: Rule) -> Iterator[Way]:
     """Each operand is transposed or not, in its matrices or between its rows and all of its batch, which then has to be
     one stored dimension at every port. A right side that is one matrix stays as it is.

@@ -25,7 +25,11 @@ KEPT = ("kernel_shape", "strides", "pads", "dilations")
 """The attributes that a convolution has as an average has them."""
 
 
-@idiom("AveragePool", "depthwise")
+@idiom(
+    "AveragePool",
+    "depthwise",
+    writes="int8 AveragePool, 8 channels and more, no padding: a depthwise convolution by ones",
+)
 def depthwise(site: Site, rule: Rule) -> Idiom | None:
     """Windows that are neither whole images nor reach into what does not count, by weights of 1 in steps of a share.
     No two products by 1 are too large for 16 bits, so that the weights may have a sign for every target.
@@ -56,7 +60,7 @@ def _counts_alike(site: Site) -> bool:
     return not padded and site.attribute("auto_pad", "NOTSET") == "NOTSET" and not site.attribute("ceil_mode", 0)
 
 
-@idiom("ReduceMean", "pixels")
+@idiom("ReduceMean", "pixels", writes="int8 ReduceMean of all pixels behind a convolution: GlobalAveragePool")
 def pixels(site: Site, rule: Rule) -> Idiom | None:
     """The mean of all pixels of an image behind a convolution as a pool. There ONNX Runtime's 8-bit images lie
     channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.

@@ -28,10 +28,14 @@ LARGEST = 4096
 """The most elements that a constant is repeated to."""
 
 
-@idiom("Add", "lines")
-@idiom("Div", "lines")
-@idiom("Mul", "lines")
-@idiom("Sub", "lines")
+_REPEATED = "by a per-channel constant, narrow channels-last images, float: the constant repeated along lines"
+"""What is written, and for what."""
+
+
+@idiom("Add", "lines", writes=f"Add {_REPEATED}")
+@idiom("Div", "lines", writes=f"Div {_REPEATED}")
+@idiom("Mul", "lines", writes=f"Mul {_REPEATED}")
+@idiom("Sub", "lines", writes=f"Sub {_REPEATED}")
 def lines(site: Site, rule: Rule) -> Idiom | None:
     """The same with one operand as large as the last dimensions, where channels are the very last one. What is computed
     is expanded to that.

@@ -61,7 +61,12 @@ class _Phases:
         return -self.reach.start, self.groups - self.given + self.reach.stop - 1
 
 
-@form("ConvTranspose", "ort-cpu")
+@form(
+    "ConvTranspose",
+    "ort-cpu",
+    writes="int8 ConvTranspose, with `--objective min-latency`: sub-pixel decomposition into a Conv",
+    kinds=("phases",),
+)
 def phases(site: Site, rule: Rule) -> Iterator[Way]:
     """A transposed convolution with the Transposes that move its phases to space."""
     first, moves = rule.ways[0].form, _moves(site)

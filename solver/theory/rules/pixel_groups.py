@@ -72,7 +72,12 @@ class _Window:
         return range(-self.before // self.together, (last - self.before) // self.together + 1)
 
 
-@form("Conv", "ort-cpu")
+@form(
+    "Conv",
+    "ort-cpu",
+    writes="narrow int8 Conv, with `--objective min-latency`: space-to-depth packing",
+    kinds=("grouped", "grouped uneven"),
+)
 def grouped(site: Site, rule: Rule) -> Iterator[Way]:
     """A convolution that reads channels last, with the Transposes that it is written with."""
     first, window = rule.ways[0].form, _window(site)

@@ -22,7 +22,7 @@ FEW = 16
 """With fewer channels OpenVINO is faster where a single axis is not named."""
 
 
-@idiom("Resize", "axes")
+@idiom("Resize", "axes", writes="Resize of one image, channels-last: names the axes that it resamples")
 def axes(site: Site, rule: Rule) -> Idiom:
     """Scales or sizes of an image's rows and columns alone, where it lies channels-last and is the only one of its
     batch.

@@ -27,7 +27,11 @@ SMALLEST = 1e-30
 """The least scale of which shares are still numbers that float32 has in full."""
 
 
-@idiom("PRelu", "normalization")
+@idiom(
+    "PRelu",
+    "normalization",
+    writes="PRelu of images channels-first, float: Relu, two BatchNormalizations, Relu and Add",
+)
 def normalization(site: Site, rule: Rule) -> Idiom | None:
     """``Min(x, 0)`` as ``Relu`` between two changes of sign, the second one with the slopes: BatchNormalization, where
     an image lies channels-first and has a slope for each channel. Runtimes that keep images in blocks of channels need
@@ -36,13 +40,13 @@ def normalization(site: Site, rule: Rule) -> Idiom | None:
     return _between_signs(site, rule, _normalised)
 
 
-@idiom("PRelu", "depthwise")
+@idiom("PRelu", "depthwise", writes="the same, a 1x1 convolution as the first of them")
 def depthwise(site: Site, rule: Rule) -> Idiom | None:
     """The same with a convolution of one pixel as the first of them."""
     return _between_signs(site, rule, by_channel)
 
 
-@idiom("PRelu", "limits")
+@idiom("PRelu", "limits", writes="PRelu, float: `Relu(x) + slope * Min(x, 0)`")
 def limits(site: Site, rule: Rule) -> Idiom | None:
     """The sum itself, in any layout."""
     if _slopes(site) is None:
@@ -60,7 +64,7 @@ def limits(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-@idiom("LeakyRelu", "sum")
+@idiom("LeakyRelu", "sum", writes="int8 LeakyRelu of images: an integer Clip, and an Add of it and the input")
 def total(site: Site, rule: Rule) -> Idiom | None:
     """The sum of what is stored, once above zero and once as it is, in steps of their shares: runtimes add faster than
     they look up. Only where no result is so near half a step that the two might round it differently.

@@ -13,7 +13,7 @@ SPACE = 2
 """The first dimension of an image, channels-first, that is one of its space."""
 
 
-@idiom("Conv", "sampled")
+@idiom("Conv", "sampled", writes="strided 1x1 int8 Conv: a MaxPool of one pixel strides")
 def sampled(site: Site, rule: Rule) -> Idiom | None:
     """Bytes by a kernel of one pixel, without padding: a MaxPool of one pixel strides. Where nothing reads other
     pixels OpenVINO takes these out as well, but between QuantizeLinear and DequantizeLinear, and computes in floats

@@ -52,7 +52,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Target:
     """A target that has the form, registered for the duration of a test."""
     before = dict(FORMS)
     monkeypatch.setattr("layoutsolve.solver.theory.offer.FORMS", before)
-    form("Conv", DOMAIN)(channels_last)
+    form("Conv", DOMAIN, writes="")(channels_last)
     return replace(default_target(), name=DOMAIN)
 
 
@@ -78,7 +78,7 @@ def blocked(size: int) -> FormFunction:
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Target, int]:
     """A target that pools in blocks of channels, and their size."""
     monkeypatch.setattr("layoutsolve.solver.theory.offer.FORMS", dict(FORMS))
-    form("MaxPool", DOMAIN)(blocked(request.param))
+    form("MaxPool", DOMAIN, writes="")(blocked(request.param))
     return replace(default_target(), name=DOMAIN), request.param
 
 
@@ -223,7 +223,7 @@ def test_a_function_for_two_names_counts_once() -> None:
     before = dict(FORMS)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("layoutsolve.solver.theory.offer.FORMS", dict(FORMS))
-        form("Conv", "one", "other")(channels_last)
+        form("Conv", "one", "other", writes="")(channels_last)
         rule = rule_of(Site(graph, node), Offer(frozenset({"one", "other"})))
     assert [str(way.kind) for way in rule.ways].count("channels-last") == 1
     assert before == FORMS

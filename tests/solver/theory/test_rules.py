@@ -20,10 +20,10 @@ from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
-from layoutsolve.solver.theory.offer import rule_of
+from layoutsolve.solver.theory.offer import FORMS, rule_of
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
+from layoutsolve.solver.theory.rule import CONTRIB, RULES, Site, known_rule, operator_name
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
@@ -98,7 +98,11 @@ def check(
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
-    ("operator", "target"), [*((name, DEFAULT_TARGET) for name in sorted(CASES)), ("MatMul", CONTRIB_TARGET)]
+    ("operator", "target"),
+    [
+        *((name, DEFAULT_TARGET) for name in sorted(CASES)),
+        *((operator, CONTRIB_TARGET) for domain, operator in sorted(FORMS) if domain == CONTRIB),
+    ],
 )
 def test_rows(operator: str, target: str, seed: int) -> None:
     graph, random = graph_of(operator, seed)
