@@ -17,6 +17,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve import errors
+from layoutsolve.solver.targets.target_file import KNOWN, SHIPPED
 
 ROOT = Path(__file__).parent.parent
 STAGES = ("frontend", "solver", "emit")
@@ -44,12 +45,8 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     for stage in STAGES:
         paths = (ROOT / stage).rglob("*.py")
         expected |= {f"layoutsolve/{path.relative_to(ROOT).as_posix()}" for path in paths}
-    targets = ("ort_cpu", "ort_cpu_contrib", "ort_arm", "ort_web")
-    targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
-    expected |= {f"layoutsolve/solver/targets/files/{name}.json" for name in targets}
-    systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert")
-    systems += ("coreml", "cuda", "directml", "nnapi", "qnn", "tensorrt", "webgpu")
-    expected |= {f"layoutsolve/solver/targets/files/{name}.toml" for name in systems}
+    targets = [f"{name.replace('-', '_')}.{'json' if name in SHIPPED else 'toml'}" for name in KNOWN]
+    expected |= {f"layoutsolve/solver/targets/files/{name}" for name in targets}
     expected |= {"layoutsolve/proto/ort_kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
     expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}
