@@ -93,6 +93,7 @@ def looked_at(seed: int, way: str, among: Collection[str]) -> tuple[set[str], in
     return lost, tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cases", [CASES, RELATED])
 @pytest.mark.parametrize(("seed", "way"), [*enumerate(WAYS)])
 def test_an_open_size_loses_no_rule(seed: int, way: str, cases: Mapping[str, object]) -> None:

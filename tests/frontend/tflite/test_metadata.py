@@ -203,6 +203,7 @@ print(sorted(found), time.process_time() - start < 5)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_archives_that_explode(method: int) -> None:
     """Neither gigabytes in an entry that says to be small, nor a dictionary of gigabytes, nor thousands of entries over

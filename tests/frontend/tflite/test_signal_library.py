@@ -97,7 +97,7 @@ def test_tables_are_asked_for_by_their_length(operator: str, monkeypatch: pytest
     asked, ask = list[int](), Draft.ask
     monkeypatch.setattr(Draft, "ask", lambda draft, elements: (asked.append(elements), ask(draft, elements)))
     ends = [short(512), short(514)][:: 1 if operator == "SignalRfft" else -1]
-    layoutsolve.convert(model(operator, ends[:1], ends[1:], packed(fft_length=512)))
+    read(model(operator, ends[:1], ends[1:], packed(fft_length=512)))
     assert asked[0] == 4 * 512
 
 
