@@ -27,6 +27,7 @@ OTHERS = {
     "recurrent_cells",
     "leaky_relu_rounding",
     "symmetric",
+    "symmetric_activations",
     "unsigned",
     "weights",
 }

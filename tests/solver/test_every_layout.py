@@ -104,6 +104,7 @@ def test_bounds_are_never_above_the_cheapest_orders(target: str) -> None:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", STAGED[:2])
 def test_stops_are_the_cheapest_of_all_orders(objective: str) -> None:
     """Where all dimensions change places, of which there may be more than a few, stops are mostly needed: answers are

@@ -214,6 +214,7 @@ def test_time_limit() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_any_losses_equal_brute_force(objective: str) -> None:
     """Whatever the motions of a target lose, nothing that is left out before the search is a loss."""
