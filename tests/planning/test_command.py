@@ -10,7 +10,7 @@ import pytest
 import layoutsolve
 from experiments.make.demo import mobilenet
 from layoutsolve.cli.command_line import main
-from layoutsolve.solver.targets.target_file import KNOWN
+from layoutsolve.solver.targets.target_file import KNOWN, shipped
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,7 @@ def test_what_a_target_says(name: str, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["target", name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{name}: ") and all(line.startswith("  ") for line in lines[1:])
+    assert any("min-latency is refused" in line for line in lines) == (not shipped(name).timed)
     assert main(["target", name, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["name"] == name and len(facts["sha256"]) == 64
