@@ -59,10 +59,11 @@ class _Product:
         self.node, self.values, self.taken = node, values, taken
         self.nodes: list[Node] = []
         terms, result = terms_of(node.attributes["equation"])
-        self.sizes = {
+        self.sizes: dict[str, int] = {
             label: size
             for name, term in zip(node.inputs, terms, strict=True)
             for label, size in zip(term, values[name].shape, strict=True)
+            if isinstance(size, int)  # as all are
         }
         left, *rest = (_Term(name, term) for name, term in zip(node.inputs, terms, strict=True))
         left = self._summed(left, {*result}.union(*(term.labels for term in rest)))
@@ -113,7 +114,7 @@ class _Product:
         return _Term(made, term.labels)
 
     def _size(self, labels: str) -> int:
-        return prod(int(self.sizes[label]) for label in labels)  # type: ignore[arg-type]
+        return prod(self.sizes[label] for label in labels)
 
     def _write(self, op: str, inputs: tuple[str, ...], labels: str, **attributes: object) -> _Term:
         made = self._value(op.lower(), [self._size(label) for label in labels])
