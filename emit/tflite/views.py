@@ -19,6 +19,9 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Te
 VIEW = "RESHAPE"
 LAYER = "FULLY_CONNECTED"
 
+CHANGING_NOTHING = frozenset(("BROADCAST_TO", "CAST", "SLICE"))
+"""Operators that give what they read where it has the type and the sizes of their result."""
+
 BETWEEN = -1
 """The number of an operator that is written for none of the source."""
 
@@ -127,20 +130,30 @@ def _grouped(shapes: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def merged(draft: Draft, ends: Collection[int]) -> list[Operator]:
-    """The operators of a draft with as few RESHAPE as give the same; inputs and outputs, its ``ends``, stay."""
+    """The operators of a draft with as few RESHAPE as give the same, and without those that change nothing; inputs and
+    outputs, its ``ends``, stay.
+    """
     sources, same, written = dict[int, int](), dict[int, int](), list[Operator]()
+    viewed: dict[int, list[int]] = {}
     for operator in draft.operators:
-        inputs = tuple(same.get(index, index) for index in operator.inputs)
+        inputs, alike = tuple(same.get(index, index) for index in operator.inputs), list[int]()
         if operator.name == VIEW:
-            first, made = sources.get(inputs[0], inputs[0]), operator.outputs[0]
-            sources[made] = first
-            inputs = (first, *inputs[1:])
-            if made not in ends and _are_same(draft.tensors[first], draft.tensors[made]):
-                same[made] = first
-                continue
+            first = sources.get(inputs[0], inputs[0])
+            sources[operator.outputs[0]], inputs = first, (first, *inputs[1:])
+            others = viewed.setdefault(first, [first])
+            alike = [*others]
+            others.append(operator.outputs[0])
+        elif operator.name in CHANGING_NOTHING and -1 not in draft.tensors[inputs[0]].signature:
+            alike = [inputs[0]]
         elif operator.name == LAYER and not operator.options.get("keep_num_dims"):
             inputs = (sources.get(inputs[0], inputs[0]), *inputs[1:])  # which has its rows innermost, in any shape
-        written.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
+        twin = next(
+            (index for index in alike if _are_same(draft.tensors[index], draft.tensors[operator.outputs[0]])), None
+        )
+        if twin is not None and operator.outputs[0] not in ends:
+            same[operator.outputs[0]] = twin
+        else:
+            written.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
     return _read(written, ends)
 
 

@@ -140,3 +140,26 @@ def test_views_of_views(litert: LiteRT) -> None:
     chain.reshape(4, 6)
     chain.add("MatMul", (4, 5), chain.real(6, 5))
     assert operators(chain, litert)["RESHAPE"] <= 1
+
+
+def test_what_changes_nothing(litert: LiteRT) -> None:
+    """Casts to the same type, slices of everything, and expansions to the same sizes are left out."""
+    chain = Chain((1, 6, 5))
+    chain.add("Tanh", (1, 6, 5))
+    chain.add("Cast", (1, 6, 5), to=TensorProto.FLOAT)
+    chain.add("Slice", (1, 6, 5), *(np.array([each], np.int64) for each in (0, 99, 1)))
+    chain.add("Expand", (1, 6, 5), np.array([1, 6, 5], np.int64))
+    chain.add("Exp", (1, 6, 5))
+    assert operators(chain, litert) == {"TANH": 1, "EXP": 1}
+
+
+def test_one_view_for_all_that_read_it(litert: LiteRT) -> None:
+    chain = Chain((2, 3, 4))
+    chain.add("Tanh", (2, 3, 4))
+    for number in (2, 3):
+        chain.nodes.append(helper.make_node("Reshape", ["v1", chain.constant(np.array([6, 4]))], [f"v{number}"]))
+    chain.nodes.append(helper.make_node("Exp", ["v2"], ["v4"]))
+    chain.nodes.append(helper.make_node("MatMul", ["v4", chain.constant(chain.real(4, 4))], ["v5"]))
+    chain.nodes.append(helper.make_node("Add", ["v5", "v3"], ["v6"]))
+    chain.shape = [6, 4]
+    assert operators(chain, litert)["RESHAPE"] <= 1
