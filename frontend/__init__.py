@@ -17,6 +17,7 @@ from layoutsolve.frontend.passes import (
     float_activations,
     groups,
     hard_activations,
+    integer_sums,
     layer_norm,
     leaky_relu_rounding,
     pad_absorption,
@@ -118,7 +119,8 @@ def lowered(
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
-        graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
+        graph = integer_sums.recognise(onnx.lower(model, name, reading.shapes, budget))
+        graph = block_moves.recognise(graph)
         graph = hard_activations.recognise(graph)
         graph = einsums.products(graph) if reading.storage.decomposed else layer_norm.recognise(graph, budget)
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
