@@ -42,14 +42,16 @@ from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
+from layoutsolve.solver.search.glop import Optimum
 from layoutsolve.solver.search.integer_program import Level, Literals, Program, dual_bound, limited
-from layoutsolve.solver.search.lp_relaxation import Relaxed, relaxed
+from layoutsolve.solver.search.lp_relaxation import relaxed
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.row import Price
 
 NEAR = 1e-6
 """What a solver of floats takes for zero."""
@@ -71,25 +73,23 @@ class Facilities(Formulation):
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, tuple[int, int]],
+        sources: Mapping[Layout, Price],
     ) -> Literals:
         needs = _needs(readers, members)
         if needs and sources and not any(written[layout] is None for layout in serving):
             supply = [literal for layout in serving for literal in written[layout] or ()]
-            moved = self._pairs(variable, sources)
+            moved = self._pairs(sources)
             for source, literal in moved.items():
                 self._only(literal, written, [source])
             self._serve([*supply, *moved.values()], needs)
         return []
 
-    def _pairs(self, variable: int, sources: Mapping[Layout, tuple[int, int]]) -> dict[Layout, int]:
+    def _pairs(self, sources: Mapping[Layout, Price]) -> dict[Layout, int]:
         """The literal of the move from each layout, which is charged for it."""
         moved = {}
-        size = self.problem.variables[variable].bytes
-        for source, (hidden, spent) in sources.items():
+        for source, price in sources.items():
             moved[source] = self._new()
-            charges = {"hidden": hidden, "transposes": 1, "bytes": size, "nanoseconds": spent}
-            self._charge(moved[source], charges.items())
+            self._charge(moved[source], price)
         return moved
 
 
@@ -103,10 +103,10 @@ class Pairs(Facilities):
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, tuple[int, int]],
+        sources: Mapping[Layout, Price],
     ) -> Literals:
         needs = _needs(readers, members)
-        for source, moved in self._pairs(variable, sources).items() if needs else ():
+        for source, moved in self._pairs(sources).items() if needs else ():
             for need in needs:
                 sure = [each for each in (written[source], need) if each is not None]
                 self._row([(moved, 1), *((literal, -1) for each in sure for literal in each)], 1 - len(sure))
@@ -164,7 +164,7 @@ def _by_levels(task: Task, program: Program, minimise: Callable[[Program, Level]
         found = minimise(program, level)
         rows = rows if found.rows is None else dict(found.rows)
         bounds.append(level.value(found.bound))
-        if not found.optimal:
+        if task.values(rows or task.begun)[len(bounds) - 1] > bounds[-1]:
             break
         program = limited(program, level, found.bound)
     return _outcome(task, rows, bounds)
@@ -189,7 +189,7 @@ def by_reduced_costs(task: Task, program: Program, limit: Limit) -> Outcome:
         found = searched(among, sought, sought.total(level.value(proven.least)), limit)
         rows = rows if found.rows is None else dict(found.rows)
         bounds.append(sought.value(found.bound))
-        if not found.optimal:
+        if task.values(rows)[place] > bounds[-1]:
             break
         program = proven.restricted(level.total(bounds[-1]))
     return _outcome(task, rows, bounds)
@@ -212,7 +212,7 @@ def by_rounding(task: Task, program: Program, limit: Limit) -> Outcome:
     return _outcome(task, rows, bounds)
 
 
-def rounded(program: Program, relaxation: Relaxed) -> dict[int, int]:
+def rounded(program: Program, relaxation: Optimum) -> dict[int, int]:
     """Of each operator the row of which there is most, the first of equals."""
     most: dict[int, tuple[float, int]] = {}
     for (number, row), literal in program.choices.items():
@@ -230,13 +230,13 @@ def branched(program: Program, level: Level, limit: Limit) -> Found:
     status = solver.Solve()
     limit.searched(time.process_time() - began, status == Solver.OPTIMAL)
     if status not in (Solver.OPTIMAL, Solver.FEASIBLE):
-        return Found(None, False, -_most_saved(level), empty=False)
+        return Found(None, -_most_saved(level), empty=False)
     response = MPSolutionResponse()
     solver.FillSolutionResponseProto(response)
     chosen = (key for key, literal in program.choices.items() if response.variable_value[literal] > 0.5)
     known = round(response.objective_value)
     bound = known if status == Solver.OPTIMAL else ceil(max(-_most_saved(level), response.best_objective_bound) - NEAR)
-    return Found({**program.fixed, **dict(chosen)}, status == Solver.OPTIMAL, bound, empty=False)
+    return Found({**program.fixed, **dict(chosen)}, bound, empty=False)
 
 
 def _model(program: Program, level: Level) -> MPModelProto:
@@ -257,7 +257,7 @@ def _model(program: Program, level: Level) -> MPModelProto:
 
 def by_search(task: Task, program: Program, limit: Limit) -> Outcome:
     """What the library does, which states the program by itself."""
-    return solve_component(task.problem, task.domains, task.component, task.start, task.levels, limit)
+    return solve_component(task.problem, task.domains, task.component, list(task.start), task.levels, limit)
 
 
 WAYS: Mapping[str, tuple[type[Formulation], Callable[[Task, Program, Limit], Outcome]]] = {

@@ -5,8 +5,8 @@ are added, and what is left is a table of the least that its rows come to, for a
 become depends on how many operators lie between those that are eliminated and the rest. Where they are too large
 nothing is done. All levels are one number, in which each counts more than all that come after it.
 
-Where groupings count as well, a table is over all readers of a variable at once, as what one of them wants is Reshaped
-from what another one has been given (:mod:`layoutsolve.solver.search.cost_tables`).
+The table of a variable is over all its readers at once, as what one of them wants may be what another one has been
+given (:mod:`layoutsolve.solver.search.cost_tables`).
 """
 
 from __future__ import annotations
@@ -40,51 +40,32 @@ def eliminated(
     limit: Limit,
 ) -> dict[int, int] | None:
     """The cheapest alternatives of a component's operators among those in ``domains``, which has all that touch its
-    variables; None where that takes tables that are too large.
+    variables; None where that takes tables that are too large, or no time is left.
     """
-    if all(len(domains[number]) == 1 for number in component.operators):
-        return {number: domains[number][0] for number in component.operators}
-    tables = _tabled(problem, domains, component, levels, limit)
-    if tables is None:
-        return None
-    choices = _solved(*tables)
-    return {number: domains[number][choices.get(number, 0)] for number in component.operators}
-
-
-Tables = tuple[dict[int, Scope], Sequence[Costs], Array, Array]
-"""The operators in the sequence in which they are eliminated, what is paid, and how levels are one number."""
-
-
-def _tabled(
-    problem: LayoutProblem,
-    domains: Mapping[int, Sequence[int]],
-    component: Component,
-    levels: Levels,
-    limit: Limit,
-) -> Tables | None:
-    """The tables of a component, None where they are too large or no time is left."""
     moved = sum(problem.variables[each].bytes * len(problem.readers[each]) for each in component.variables)
     if moved > TOTAL:
         return None
     sizes = {number: len(domains[number]) for number in component.operators if len(domains[number]) > 1}
     scopes = {variable: _scope(problem, domains, variable).intersection(sizes) for variable in component.variables}
     plan = _planned(sizes, scopes.values())
-    if plan is None:
-        return None
-    entries = sum(prod(sizes[each] for each in scope) for scope in plan.values())
-    if entries > MOST:
+    entries = MOST + 1 if plan is None else sum(prod(sizes[each] for each in scope) for scope in plan.values())
+    if plan is None or entries > MOST:
         return None
     limit.spend(entries // ENTRIES + EACH * len(plan))
-    if limit.over:
-        return None
     stated = Stated(problem, domains, levels, limit)
     place = {number: at for at, number in enumerate(plan)}
     costs = [stated.of_rows(number) for number in plan]
     for variable, scope in scopes.items():
-        if scope and problem.writers[variable] and problem.readers[variable] and not limit.over:
-            costs.append(stated.of_variable(variable, tuple(sorted(scope, key=place.__getitem__))))
+        if scope and problem.writers[variable] and problem.readers[variable]:
+            found = stated.of_variable(variable, tuple(sorted(scope, key=place.__getitem__)))
+            if found is None or limit.over:
+                return None
+            costs.append(found)
     counted = None if limit.over else in_one(costs)
-    return None if counted is None else (plan, costs, *counted)
+    if counted is None:
+        return None
+    choices = _solved(plan, costs, *counted)
+    return {number: domains[number][choices.get(number, 0)] for number in component.operators}
 
 
 def _scope(problem: LayoutProblem, domains: Mapping[int, Sequence[int]], variable: int) -> set[int]:

@@ -9,6 +9,7 @@ minimises the level.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from layoutsolve.solver.statement.objective import Levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 if TYPE_CHECKING:
-    from layoutsolve.solver.search.lp_relaxation import Relaxed
+    from layoutsolve.solver.search.glop import Optimum
 
 NEARBY = 0.25
 """The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
@@ -52,12 +53,12 @@ def solve_component(
     problem: LayoutProblem,
     domains: Sequence[Sequence[int]],
     component: Component,
-    start: Sequence[int],
+    start: list[int],
     levels: Levels,
     limit: Limit,
 ) -> Outcome:
     """Minimise the levels one after the other. Once the limit is over the best rows found are returned, at worst
-    ``start``, as they are of a component that makes too large a program.
+    ``start``, as they are of a component that makes too large a program. They are put in its place.
     """
     search = _Search(problem, domains, component, start, levels, limit)
     if not limit.expired and search.eliminates():
@@ -68,33 +69,32 @@ def solve_component(
     return search.minimised()
 
 
+@plain_dataclass(eq=False)
 class _Search:
-    """A search for the rows of a component: the best that are known, and what they cost by levels."""
+    """A search for the rows of a component: the best that are known, and the ``names`` of what they cost by levels."""
 
-    def __init__(
-        self,
-        problem: LayoutProblem,
-        domains: Sequence[Sequence[int]],
-        component: Component,
-        start: Sequence[int],
-        levels: Levels,
-        limit: Limit,
-    ) -> None:
-        self.problem, self.component, self.names, self.limit, self._every = problem, component, levels, limit, domains
-        self.domains = {number: domains[number] for number in component.operators}
-        at = (number for variable in component.variables for number, _ in problem.places(variable))
-        self.around = {number: domains[number] for number in at}
-        self.rows = list(start)
-        self.price = self._priced(self.rows)
-        self._improved = False
+    problem: LayoutProblem
+    domains: Sequence[Sequence[int]]
+    component: Component
+    rows: list[int]
+    names: Levels
+    limit: Limit
+    improved: bool = False
+
+    @property
+    def price(self) -> tuple[int, ...]:
+        """What the best rows cost."""
+        return ranked(price_of_component(self.problem, self.rows, self.component), self.names)
+
+    @property
+    def open(self) -> dict[int, Sequence[int]]:
+        """The rows of the operators to choose from."""
+        return {number: self.domains[number] for number in self.component.operators}
 
     @cached_property
     def stated(self) -> Formulation:
         """The component as a program, which may be too large."""
-        return Formulation(self.problem, self._every, self.component, self.names, self.limit)
-
-    def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
-        return ranked(price_of_component(self.problem, rows, self.component), self.names)
+        return Formulation(self.problem, self.domains, self.component, self.names, self.limit)
 
     def outcome(self, bounds: Sequence[int], method: str = "cp-sat") -> Outcome:
         """The best rows, and bounds that are proven for the first levels."""
@@ -103,16 +103,20 @@ class _Search:
 
     def _take(self, found: Mapping[int, int]) -> None:
         """Rows in place of the best so far, if that is better."""
-        rows = list(self.rows)
-        for number, row in found.items():
-            rows[number] = row
-        price = self._priced(rows)
-        if price < self.price:
-            self.rows, self.price = rows, price
+        price, before = self.price, {number: self.rows[number] for number in found}
+        self._put(found)
+        if self.price >= price:
+            self._put(before)
+
+    def _put(self, rows: Mapping[int, int]) -> None:
+        for number, row in rows.items():
+            self.rows[number] = row
 
     def eliminates(self) -> bool:
         """Whether operators are eliminated, if tables do not become too large: no rows are cheaper than those then."""
-        found = eliminated(self.problem, {**self.around, **self.domains}, self.component, self.names, self.limit)
+        at = (number for variable in self.component.variables for number, _ in self.problem.places(variable))
+        around = {number: self.domains[number] for number in at}
+        found = eliminated(self.problem, {**around, **self.open}, self.component, self.names, self.limit)
         if found is not None:
             self._take(found)
         return found is not None
@@ -142,7 +146,7 @@ class _Search:
         self._round(program, found)
         return dual_bound(program, level, found.duals)
 
-    def _round(self, program: Program, found: Relaxed) -> None:
+    def _round(self, program: Program, found: Optimum) -> None:
         """Rows by a relaxation: of each operator the one of which there is most."""
         most: dict[int, tuple[float, int]] = {}
         for (number, row), literal in program.choices.items():
@@ -151,11 +155,10 @@ class _Search:
 
     def _improve_nearby(self) -> None:
         """Improve what lies together, once."""
-        if not self._improved:
-            self._improved = True
+        if not self.improved:
+            self.improved = True
             most = self.limit.attempt(int(NEARBY * self.limit.work))
-            improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
-            self.price = self._priced(self.rows)
+            improved_together(self.problem, self.rows, self.open, self.component, self.names, most)
 
     def _searched(self, place: int, program: Program, level: Level, proven: DualBound | None, least: int) -> int:
         """The least that CP-SAT proves of a level, whose best rows it may better: first among what is left at the bound

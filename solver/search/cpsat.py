@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.integer_program import Level, Program, Terms
@@ -28,11 +28,10 @@ LARGEST = 2**50
 class Found:
     """What one search comes to: rows, None where it found none in time, and a proven lower bound on the level.
 
-    ``optimal`` says that nothing is better, ``empty`` that there is nothing at all.
+    ``empty`` says that there is nothing at all.
     """
 
     rows: Mapping[int, int] | None
-    optimal: bool
     bound: int
     empty: bool
 
@@ -41,8 +40,10 @@ def searched(program: Program, level: Level, least: int, limit: Limit) -> Found:
     """Minimise a level, whose sum is no lower than ``least``.
 
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
-    become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal.
+    become too large nothing is searched.
     """
+    if sum(abs(weight) for _, weight in level.terms) > LARGEST:
+        return Found(None, least, empty=False)
     limit.spend(EACH * (program.count + len(program.rows)))
     model = cp_model.CpModel()
     try:
@@ -52,26 +53,24 @@ def searched(program: Program, level: Level, least: int, limit: Limit) -> Found:
         for terms, lowest, equal in program.rows:
             total = _sum(literals, terms)
             model.add(total == lowest if equal else total >= lowest)
-        unit = 1 + sum(abs(weight) for _, weight in level.terms) // LARGEST
-        total = _sum(literals, level.terms, unit)
-        if unit == 1:
-            model.add(total >= least)
+        total = _sum(literals, level.terms)
+        model.add(total >= least)
         model.minimize(total)
         solver = _solver(len(program.choices), limit)
         status = interruptible(lambda: solver.solve(model), solver.stop_search)
         limit.searched(solver.response_proto.deterministic_time, status in (cp_model.OPTIMAL, cp_model.INFEASIBLE))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return Found(None, False, least, status == cp_model.INFEASIBLE)
-        bound = max(least, _lower(solver.best_objective_bound, least) * unit)
+            return Found(None, least, status == cp_model.INFEASIBLE)
         chosen = (key for key, literal in program.choices.items() if solver.boolean_value(literals[literal]))
-        return Found({**program.fixed, **dict(chosen)}, unit == 1 and status == cp_model.OPTIMAL, bound, empty=False)
+        bound = max(least, ceil(solver.best_objective_bound - 1e-6))
+        return Found({**program.fixed, **dict(chosen)}, bound, empty=False)
     finally:
         vars(model).clear()  # under their old names it holds its own methods, which would keep it in memory
 
 
-def _sum(literals: list[cp_model.IntVar], terms: Terms, unit: int = 1) -> cp_model.LinearExpr:
+def _sum(literals: list[cp_model.IntVar], terms: Terms) -> cp_model.LinearExpr:
     own = [literals[literal] for literal, _ in terms]
-    return cp_model.LinearExpr.weighted_sum(own, [weight // unit for _, weight in terms])
+    return cp_model.LinearExpr.weighted_sum(own, [weight for _, weight in terms])
 
 
 def _solver(choices: int, limit: Limit) -> cp_model.CpSolver:
@@ -88,8 +87,3 @@ def _solver(choices: int, limit: Limit) -> cp_model.CpSolver:
     parameters.cp_model_presolve = choices > SMALL
     parameters.catch_sigint_signal = False
     return solver
-
-
-def _lower(bound: float, least: int) -> int:
-    """The least whole number that a bound allows, no less than ``least``."""
-    return max(least, ceil(bound - 1e-6)) if isfinite(bound) else least

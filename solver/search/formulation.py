@@ -17,16 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.integer_program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.search.presolve import Component
-from layoutsolve.solver.search.reshape_counts import by_order, near
 from layoutsolve.solver.statement.objective import Levels, grouping
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.layout import Layout, Order, order
+from layoutsolve.solver.theory.row import Price
 
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
 
-LOOKED_AT, TERM = 8, 2
-"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
+LOOKED_AT, TERM, PRICE = 8, 2, 3
+"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of a price."""
 
 CONSTRAINTS, TERMS = 30_000, 600_000
 """The most constraints of a program that is stated, and terms in them: CP-SAT takes 5 to 8 kB for each constraint of a
@@ -87,10 +87,7 @@ class Formulation:
         for row in self.domains[number]:
             literal = self.choices[number, row] = self._new()
             literals.append(literal)
-            price = self.problem.operators[number].rows[row].price
-            for name, terms in self.terms.items():
-                if weight := getattr(price, name):
-                    terms.append((literal, weight))
+            self._charge(literal, self.problem.operators[number].rows[row].price)
         self.exactly.append(literals)
 
     def _variable(self, variable: int) -> None:
@@ -100,18 +97,18 @@ class Formulation:
         layouts = sorted({layout for reader in readers for layout in reader})
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
-        ends = list(written), [members[0] for _, members in demands]
-        losses, times = self.problem.losses(variable, *ends), self.problem.times(variable, *ends)
-        for (atoms, members), lost, spent in zip(demands, zip(*losses, strict=True), times.T.tolist(), strict=True):
+        ends = [members[0] for _, members in demands]
+        told = self.problem.move_prices(variable, list(written), ends, reshapes=False)
+        for (atoms, members), prices in zip(demands, zip(*told, strict=True), strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
                 return
             serving = supplies.get(atoms, [])
-            paid = zip(written, zip(lost, spent, strict=True), strict=True)
-            sources = {each: cost for each, cost in paid if each not in serving}
+            sources = {each: price for each, price in zip(written, prices, strict=True) if each not in serving}
             moves = self._moves(variable, readers, written, serving, members, sources)
             if self.reshapes:
-                self._group(variable, readers, written, members, moves)
+                given = {layout: self._given(variable, readers, written, layout) for layout in members}
+                self._group(variable, written, given, moves, sources)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[Reads]:
         """What each place (an operator's port) has its layouts by."""
@@ -137,38 +134,37 @@ class Formulation:
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, tuple[int, int]],
+        sources: Mapping[Layout, Price],
     ) -> Literals:
         """The moves of a variable into the order of ``members``, each charged for its Transpose; none where it is
-        always written or never wanted. ``sources`` has the layout penalty and the time from each layout of another
-        order; that of Reshapes beside it is charged with these.
+        always written or never wanted. ``sources`` has the price from each layout of another order; that of Reshapes
+        beside it is charged with these.
         """
         needs = _needs(readers, members)
         if not needs or any(written[layout] is None for layout in serving) or not sources:
             return []
         classes: dict[tuple[int, int], list[Layout]] = {}
-        for source, cost in sources.items():
-            classes.setdefault(cost, []).append(source)
-        size = self.problem.variables[variable].bytes
+        for source, price in sources.items():
+            classes.setdefault((price.hidden, price.nanoseconds), []).append(source)
         moves, dearest = list[int](), tuple(map(max, zip(*classes, strict=True)))
-        for (hidden, spent), layouts in sorted(classes.items()):
+        for cost, layouts in sorted(classes.items()):
             moves.append(move := self._new())
-            if self.reshapes or (hidden, spent) != dearest:
+            if self.reshapes or cost != dearest:
                 self._only(move, written, layouts)
-            self._charge(move, (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)))
+            self._charge(move, sources[layouts[0]])
             self._part(move, variable, not self.reshapes)
         supply = [literal for layout in serving for literal in written[layout] or ()]
         self._serve([*supply, *moves], needs)
         return moves
 
-    def _charge(self, literal: int, charges: Iterable[tuple[str, int]]) -> None:
-        for name, weight in charges:
-            if weight:
-                self.terms[name].append((literal, weight))
+    def _charge(self, literal: int, price: Price) -> None:
+        for name, terms in self.terms.items():
+            if weight := getattr(price, name):
+                terms.append((literal, weight))
 
     def _part(self, literal: int, variable: int, counts: bool = True) -> None:
         """Charge what parts something that is better left joined, where prices tie."""
-        self._charge(literal, [("regrouped", int(counts and self.problem.variables[variable].joined))])
+        self._charge(literal, Price(regrouped=int(counts and self.problem.variables[variable].joined)))
 
     def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
         """A literal is 1 only where one of some layouts is written."""
@@ -183,12 +179,16 @@ class Formulation:
             self._row([*((literal, 1) for literal in served), *wanted], int(need is None))
 
     def _group(
-        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moves: Literals
+        self,
+        variable: int,
+        written: Reads,
+        given: Mapping[Layout, int | None],
+        moves: Literals,
+        sources: Mapping[Layout, Price],
     ) -> None:
-        """Charge the groupings of one order of a variable: a Reshape for every one but that which the Transpose ends
-        in, and those beside the Transpose.
+        """Charge the groupings of one order of a variable: a Reshape for every one that is ``given`` but that which the
+        Transpose ends in, and those beside the Transpose, which may lose more than the price of its order has it.
         """
-        given = {layout: self._given(variable, readers, written, layout) for layout in members}
         delivered = [literal for literal in given.values() if literal is not None]
         self._regrouped(variable, [(literal, 1) for literal in delivered])
         if not moves:
@@ -196,21 +196,36 @@ class Formulation:
         moved = [(move, -1) for move in moves]
         self._regrouped(variable, moved)
         self._row([*((literal, 1) for literal in delivered), *moved], 0)
-        counts = near(written, given, *self.problem.hindrance(variable))
-        if not any(reshapes or hidden for reshapes, hidden, *_ in counts):
-            return
+        ends: dict[tuple[int, int, tuple[Layout, ...]], list[Layout]] = {}
+        for target in given:
+            for cost, near in self._beside(variable, target, sources).items():
+                ends.setdefault((*cost, tuple(near)), []).append(target)
         firsts = []
-        for reshapes, hidden, sources, targets in counts:
+        for (reshapes, hidden, near), targets in ends.items() if any(each[:2] != (0, 0) for each in ends) else ():
             literal, whole = self._new(), [given[target] for target in targets]
             firsts.append(literal)
             if None not in whole:
                 self._row([*((each, 1) for each in whole if each is not None), (literal, -1)], 0)
-            if sources is not None:
-                self._only(literal, written, sources)
+            if len(near) < len(sources):
+                self._only(literal, written, near)
             if reshapes:
                 self._regrouped(variable, [(literal, reshapes)])
-            self._charge(literal, [("hidden", hidden)])
-        self._row([*((literal, 1) for literal in firsts), *moved], 0)
+            self._charge(literal, Price(hidden=hidden))
+        if firsts:
+            self._row([*((literal, 1) for literal in firsts), *moved], 0)
+
+    def _beside(
+        self, variable: int, target: Layout, sources: Mapping[Layout, Price]
+    ) -> Mapping[tuple[int, int], Sequence[Layout]]:
+        """The Reshapes beside a Transpose to a layout and what it loses beyond the price of its order, each with the
+        layouts from which it does.
+        """
+        found: dict[tuple[int, int], list[Layout]] = {}
+        self.limit.spend(PRICE * len(sources))
+        for source, alone in sources.items():
+            price = self.problem.move_price(variable, source, target)
+            found.setdefault((price.reshapes, price.hidden - alone.hidden), []).append(source)
+        return found
 
     def _regrouped(self, variable: int, terms: Terms) -> None:
         """Charge Reshapes of a variable, and their time."""
@@ -241,4 +256,12 @@ def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals
             return [None]
         if wants:
             found.append([literal for literals in wants for literal in literals or ()])
+    return found
+
+
+def by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
+    """Layouts by their order."""
+    found: dict[Order, list[Layout]] = {}
+    for layout in layouts:
+        found.setdefault(order(layout), []).append(layout)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse, MPVariableProto
+from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
 from ortools.linear_solver.pywraplp import Solver
 
 from layoutsolve.base.fast_dataclasses import dataclass
@@ -50,10 +50,6 @@ class Linear:
         """A new variable."""
         self._model.variable.add(lower_bound=0.0)
         return self.variables - 1
-
-    def more_variables(self, count: int) -> None:
-        """So many new variables."""
-        self._model.variable.extend([MPVariableProto(lower_bound=0.0)] * count)
 
     def row(self, terms: Terms, least: float = -inf, most: float = inf) -> int:
         """A new row."""

@@ -26,16 +26,14 @@ def improved_together(
     """Give the operators around each one the cheapest alternatives of their ``domains`` with all others as they are, in
     place, until that changes nothing or the limit is over. Operators are eliminated.
     """
-    near = _Near(problem, component)
-    waiting = dict.fromkeys(component.operators)
+    waiting, inside = dict.fromkeys(component.operators), (set(component.operators), set(component.variables))
     while waiting and not limit.expired:
         first = next(iter(waiting))
         del waiting[first]
         for count in TOGETHER:
-            around = near.around(first, count)
-            part = Component(
-                tuple(sorted(around)), tuple(sorted({each for one in around for each in near.touched[one]}))
-            )
+            around = _around(problem, first, count, *inside)
+            variables = {each for one in around for each in problem.operators[one].ports}
+            part = Component(tuple(sorted(around)), tuple(sorted(variables & inside[1])))
             at = {number for variable in part.variables for number, _ in problem.places(variable)}
             open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
             found = eliminated(problem, open_rows, part, levels, limit)
@@ -53,27 +51,13 @@ def improved_together(
             waiting.update(dict.fromkeys(around))
 
 
-class _Near:
-    """Who shares a variable with whom in a component."""
-
-    def __init__(self, problem: LayoutProblem, component: Component) -> None:
-        inside = set(component.operators)
-        self.at = {
-            variable: [number for number, _ in problem.places(variable) if number in inside]
-            for variable in component.variables
-        }
-        self.touched: dict[int, list[int]] = {number: [] for number in component.operators}
-        for variable, numbers in self.at.items():
-            for number in dict.fromkeys(numbers):
-                self.touched[number].append(variable)
-
-    def around(self, number: int, count: int) -> list[int]:
-        """So many operators nearest to one, that one first."""
-        found, queue = {number: None}, deque([number])
-        while queue and len(found) < count:
-            for variable in self.touched[queue.popleft()]:
-                for other in self.at[variable]:
-                    if other not in found and len(found) < count:
-                        found[other] = None
-                        queue.append(other)
-        return list(found)
+def _around(problem: LayoutProblem, first: int, count: int, operators: set[int], variables: set[int]) -> list[int]:
+    """So many of some operators nearest to one, that one first, by the variables that they share."""
+    found, queue = {first: None}, deque([first])
+    while queue and len(found) < count:
+        for variable in sorted(variables.intersection(problem.operators[queue.popleft()].ports)):
+            for other, _ in problem.places(variable):
+                if other in operators and other not in found and len(found) < count:
+                    found[other] = None
+                    queue.append(other)
+    return list(found)

@@ -5,12 +5,11 @@ What it comes to is a proposal: the dual values prove a bound whatever they are,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
-from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.glop import Linear
+from layoutsolve.solver.search.glop import Linear, Optimum
 from layoutsolve.solver.search.integer_program import Level, Program
 
 AT_ONCE = 400
@@ -26,18 +25,13 @@ MORE = 1_000
 """How many more steps than it has rows a relaxation may take: mostly a few for each ten rows are enough."""
 
 
-@dataclass(frozen=True)
-class Relaxed:
-    """A solution of the relaxation: how much of each variable there is, and the dual value of each row."""
-
-    values: Sequence[float]
-    duals: Sequence[float]
-
-
-def relaxed(program: Program, level: Level, limit: Limit) -> Relaxed | None:
-    """The least sum of a level where variables may be fractions; None where there is none, or the limit ends before."""
+def relaxed(program: Program, level: Level, limit: Limit) -> Optimum | None:
+    """The least sum of a level where variables may be fractions; None where there is none, or the limit ends before.
+    The dual values are those of the program's rows, without those of ``exactly``.
+    """
     model, weights = Linear(), dict(level.terms)
-    model.more_variables(program.count)
+    for _ in range(program.count):
+        model.variable()
     for literals in program.exactly:
         model.row(((literal, 1) for literal in literals), 1, 1)
     for terms, least, equal in program.rows:
@@ -49,4 +43,4 @@ def relaxed(program: Program, level: Level, limit: Limit) -> Relaxed | None:
     steps = min(model.rows + MORE, limit.work // each)
     found = model.minimised(weights, f"max_number_of_iterations: {steps}", limit.seconds)
     limit.spend(model.steps * each)
-    return None if found is None else Relaxed(found.values, found.duals[len(program.exactly) :])
+    return found and replace(found, duals=found.duals[len(program.exactly) :])

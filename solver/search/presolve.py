@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.solver.statement.price import price_of_variable
+from layoutsolve.solver.statement.price import price_of_moves
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
@@ -25,16 +25,16 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
     for number in component.operators:
         total += chosen(problem, rows, number).price
     for variable in component.variables:
-        total += price_of_variable(problem, rows, variable)
-        if problem.variables[variable].joined and _moved(problem, rows, variable):
-            total += Price(regrouped=1)
+        written, *wanted = [chosen(problem, rows, number).layouts[port] for number, port in problem.places(variable)]
+        if problem.writers[variable] is not None:
+            total += price_of_layouts(problem, variable, written, set(wanted))
     return total
 
 
-def _moved(problem: LayoutProblem, rows: Sequence[int], variable: int) -> bool:
-    """Whether a variable is read in another layout than it is written in."""
-    places = problem.places(variable)
-    return len({chosen(problem, rows, number).layouts[port] for number, port in places}) > 1
+def price_of_layouts(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
+    """What moving a variable to what its readers want costs, and parting what is better left joined."""
+    moved = price_of_moves(problem, variable, written, wanted)
+    return moved + Price(regrouped=1) if problem.variables[variable].joined and wanted - {written} else moved
 
 
 Domains = list[list[int]]

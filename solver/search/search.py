@@ -57,32 +57,12 @@ class Solution:
         return replace(self, problem=problem, values=_values(problem, self.rows, levels))
 
 
-def solve(
-    problem: LayoutProblem, levels: Levels, limit: Limit | None = None, start: Solution | None = None
-) -> Solution:
-    """The cheapest alternatives of a problem: component by component.
-
-    A ``start`` is a solution of a problem with the same operators, at whose rows the search begins.
-    """
-    limit = limit or unlimited()
+def solve(problem: LayoutProblem, levels: Levels, limit: Limit | None = None) -> Solution:
+    """The cheapest alternatives of a problem: component by component."""
     domains = open_rows(problem, not grouping(levels))
-    rows = _begun(problem, domains, start)
-    parts = _search(rows, problem, domains, levels, limit)
-    return concluded(problem, rows, levels, parts)
-
-
-def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
-    """Rows to begin with: of each operator that of a solution, if it is open, else the first one that is."""
     rows = [domain[0] for domain in domains]
-    if start is None:
-        return rows
-    for number, (operator, before) in enumerate(zip(problem.operators, start.problem.operators, strict=True)):
-        row = start.rows[number]
-        if before is not operator and len(domains[number]) > 1:
-            row = operator.rows.index(before.rows[row]) if before.rows[row] in operator.rows else rows[number]
-        if row in domains[number]:
-            rows[number] = row
-    return rows
+    parts = _search(rows, problem, domains, levels, limit or unlimited())
+    return concluded(problem, rows, levels, parts)
 
 
 def concluded(problem: LayoutProblem, rows: Sequence[int], levels: Levels, parts: Sequence[Part]) -> Solution:
@@ -106,11 +86,9 @@ def _search(rows: list[int], problem: LayoutProblem, domains: Domains, levels: L
     found = components(problem, domains)
     parts: dict[int, Part] = {}
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
-    for place in sorted(range(len(found)), key=lambda place: sizes[place]):
+    for place in sorted(range(len(found)), key=sizes.__getitem__):
         component = found[place]
         outcome = solve_component(problem, domains, component, rows, (*levels, TIE), limit)
-        for number, row in outcome.rows.items():
-            rows[number] = row
         bounds = outcome.bounds[: len(levels)]
         parts[place] = part_of(problem, domains, rows, component, levels, outcome.method, bounds)
     return [parts[place] for place in range(len(found))]

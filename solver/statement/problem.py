@@ -9,7 +9,7 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 
@@ -166,13 +166,6 @@ class LayoutProblem:
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
-    def hindrance(self, variable: int) -> tuple[bool, Callable[[Layout, Layout], int]]:
-        """Whether moves of a variable may be hindered, and what each of them loses by that beyond what its orders
-        tell.
-        """
-        moved, target = self.variables[variable], self.target
-        return moved.rigid, lambda source, wanted: 0 if moved.unhindered else target.hindrance(source, wanted)
-
     def times(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
         """For each source the nanoseconds of a Transpose of a variable to each of the targets: 0 where none count."""
         if self.timed and self.charges(variable):
@@ -184,15 +177,18 @@ class LayoutProblem:
         self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], reshapes: bool
     ) -> list[list[Price]]:
         """For each source the costs of converting a variable to each of the targets, at once for many conversions where
-        neither ``reshapes`` nor time count: Reshapes are left out there.
+        ``reshapes`` do not count: they are left out there.
         """
-        if reshapes or self.timed:
+        if reshapes:
             return [[self.move_price(variable, source, target) for target in targets] for source in sources]
         size, wanted = self.variables[variable].bytes, list(map(order, targets))
-        price = cache(lambda lost: Price(1, lost, 0, size))
+        price = cache(lambda lost, spent: Price(1, lost, 0, size, spent))
+        told = zip(
+            self.losses(variable, sources, targets), self.times(variable, sources, targets).tolist(), strict=True
+        )
         return [
-            [FREE if atoms == source else price(each) for atoms, each in zip(wanted, lost, strict=True)]
-            for source, lost in zip(map(order, sources), self.losses(variable, sources, targets), strict=True)
+            [FREE if atoms == source else price(*each) for atoms, *each in zip(wanted, lost, spent, strict=True)]
+            for source, (lost, spent) in zip(map(order, sources), told, strict=True)
         ]
 
     def charges(self, variable: int) -> bool:

@@ -15,22 +15,15 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.strategies.baselines import propagate, transpose
+from layoutsolve.solver.strategies.mincut import mincut
 from layoutsolve.solver.strategies.orders_then_groupings import solve_graph
 from layoutsolve.solver.strategies.push_down import push
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import default_target
 
-
-def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
-    """Imported when it is asked for, as most conversions do not ask."""
-    from layoutsolve.solver.strategies.mincut import mincut
-
-    return mincut(graph, boundary, goal, limit)
-
-
 STRATEGIES: Mapping[str, Callable[[Graph, Boundary, Goal, Limit], Assignment]] = {
     "cpsat": solve_graph,
-    "mincut": _mincut,
+    "mincut": mincut,
     "push": push,
     "propagate": propagate,
     "transpose": transpose,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
-from layoutsolve.solver.statement.block_orders import FEW_BLOCKS, blocks
+from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -15,7 +15,7 @@ STATED = 0.6
 
 
 def wider(
-    problem: LayoutProblem, candidates: Candidates, least: Solution, reach: int, limit: Limit, most: int
+    problem: LayoutProblem, candidates: Candidates, least: Solution, reach: int, limit: Limit
 ) -> LayoutProblem | None:
     """Problem in which more variables have exact conversion costs than in another one, among them those whose
     conversions cost more in its solution than there, of no more blocks than it takes; ``reach`` is how far around. None
@@ -25,8 +25,7 @@ def wider(
     if not dearer:
         return None
     near = around(problem, dearer | charged, reach)
-    fewest = max(FEW_BLOCKS, *(_blocks(problem, each) for each in dearer | charged))
-    for count in range(fewest, most + 1):
+    for count in range(FEW_BLOCKS, BLOCKS + 1):
         found = candidates.charging(near, limit.part(STATED), count)
         if found.capped or found.charged is None:
             return None
@@ -44,12 +43,6 @@ def _dearer(least: Solution) -> frozenset[int]:
         for variable, mine in prices
         if mine is not FREE and mine != price_of_variable(full, least.rows, variable)
     )
-
-
-def _blocks(problem: LayoutProblem, variable: int) -> int:
-    """How many blocks a variable has."""
-    places = problem.places(variable)
-    return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
 
 
 def around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:

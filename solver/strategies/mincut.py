@@ -12,9 +12,9 @@ The only file that imports networkx.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import combinations, permutations
 from math import prod
 from typing import Any
@@ -39,9 +39,6 @@ Sides = tuple[int, ...]
 
 LOWER, UPPER = (-1, 0), (-1, 1)
 _OVER = "the limit is over before the orders are cut and grouped: raise it, or use strategy 'cpsat'"
-
-LISTED = 8
-"""How many operators of a component an error names."""
 
 
 def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
@@ -116,20 +113,9 @@ class _Choice:
     ports: tuple[int, ...]
     table: Mapping[Sides, int]
 
-    @cached_property
-    def leaders(self) -> Mapping[int, int]:
-        """For each port the first one that is always on the same side."""
-        first: dict[Sides, int] = {}
-        columns = zip(self.ports, zip(*self.table, strict=True), strict=True)
-        return {port: first.setdefault(column, port) for port, column in columns}
-
-    def node(self, number: int, port: int) -> tuple[int, int]:
-        """The node of a port: ports that are always on the same side share one."""
-        return (number, self.leaders[port])
-
     def row(self, number: int, lower: set[tuple[int, int]], graph: Any) -> int:
         """The row that a cut chooses; a node without edges counts as lower."""
-        nodes = [self.node(number, port) for port in self.ports]
+        nodes = [(number, port) for port in self.ports]
         return self.table[tuple(int(node in graph and node not in lower) for node in nodes)]
 
 
@@ -158,11 +144,8 @@ class _Network:
 
     def refuse(self, reason: str) -> StrategyError:
         """The error that names this component."""
-        titles = [self.problem.operators[number].title for number in self.component.operators]
-        more = f" and {len(titles) - LISTED} more" if len(titles) > LISTED else ""
-        return StrategyError(
-            f"no minimum cut for the component of {', '.join(titles[:LISTED])}{more}: {reason}; use strategy 'cpsat'"
-        )
+        titles = [self.problem.operators[number].title for number in self.component.operators[:8]]
+        return StrategyError(f"no minimum cut for the component of {', '.join(titles)}: {reason}; use strategy 'cpsat'")
 
     def _two_orders(self, variable: int) -> list[Layout]:
         found = {
@@ -238,16 +221,11 @@ class _Network:
             if tuple(map(min, pairs)) not in choice.table or tuple(map(max, pairs)) not in choice.table:
                 raise self.refuse(f"the rows of {self.problem.operators[number].title} are not a lattice")
         for (i, first), (j, second) in combinations(enumerate(choice.ports), 2):
-            nodes = choice.node(number, first), choice.node(number, second)
             present = {(sides[i], sides[j]) for sides in choice.table}
-            if nodes[0] != nodes[1]:
-                self._edges(nodes, (0, 1) in present, (1, 0) in present)
-
-    def _edges(self, nodes: Sequence[tuple[int, int]], upper_second: bool, upper_first: bool) -> None:
-        if not upper_second:
-            self.graph.add_edge(nodes[0], nodes[1])
-        if not upper_first:
-            self.graph.add_edge(nodes[1], nodes[0])
+            if (0, 1) not in present:
+                self.graph.add_edge((number, first), (number, second))
+            if (1, 0) not in present:
+                self.graph.add_edge((number, second), (number, first))
 
     def _price_rows(self, number: int, choice: _Choice) -> None:
         """Charge the rows' own prices, which have to depend on one port alone."""
@@ -259,7 +237,7 @@ class _Network:
         for index, port in enumerate(choice.ports):
             sided = [{weight for sides, weight in weights.items() if sides[index] == side} for side in (0, 1)]
             if all(len(found) == 1 for found in sided):
-                node = choice.node(number, port)
+                node = (number, port)
                 self._add(node, UPPER, sided[0].pop())
                 self._add(LOWER, node, sided[1].pop())
                 return
@@ -287,5 +265,5 @@ class _Network:
         """The node of a port, one of the two terminals where its side is fixed."""
         choice = self.choices.get(number)
         if choice is not None and port in choice.ports:
-            return choice.node(number, port)
+            return number, port
         return (LOWER, UPPER)[self._side(number, self.domains[number][0], port)]

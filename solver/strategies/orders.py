@@ -12,100 +12,70 @@ from dataclasses import replace
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED, wider
-from layoutsolve.solver.strategies.projection_bound import SomeAtoms
+from layoutsolve.solver.strategies.projection_bound import projection_bound
 
 NARROW = 0.8
 """The most of what is left of a limit that choosing among few candidates may use."""
 
-CAPPED = 0.3
-"""The same of choosing among few candidates where there are more, as nothing is proven by these."""
-
-GLANCE, BOUNDED = 0.05, 0.25
-"""The same of a look at few atoms, and of one at as many as there is time for."""
+CAPPED, BOUNDED = 0.3, 0.25
+"""The same of choosing among few candidates where there are more, by which nothing is proven, and of a projection."""
 
 ENOUGH, ENOUGH_EACH = 20_000, 100
 """The most rows of a problem of all candidates that is of use: so many in any case, and so many for each operator. What
 has more is not solved in what is left of a limit, and takes memory out of proportion.
 """
 
-LARGE = 5_000
-"""The rows of a problem that is searched last where it has not even all candidates."""
-
 
 def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders: among few candidates first, then, if more of them could be cheaper than what orders of some
     atoms prove, among all.
-
-    Where few candidates are a large problem already they come last, and there is no time for all.
     """
     first = limit.part(NARROW)
-    candidates, some = statement.candidates(first.part(STATED), FEW), SomeAtoms(statement, levels)
+    candidates = statement.candidates(first.part(STATED), FEW)
     problem = candidates.problem()
-    if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
-        some.look((1,), limit.part(GLANCE))
-        if some.proves((1,)):
-            return _cheapest_of_many(problem, some, limit)
     few = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else first)
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    some.look(few.values, limit.part(BOUNDED))
-    if some.proves(few.values) or limit.expired:
-        return _known_by(some.proof, few)
+    some = projection_bound(statement, levels, few.values, limit.part(BOUNDED))
+    if (some is not None and some.bounds >= few.values) or limit.expired:
+        return _known_by(some, few)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
     candidates = statement.candidates(limit.part(STATED), CANDIDATES)
-    wide = _cheapest(candidates.problem(enough), candidates, levels, limit, few)
-    return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), _least([wide, few]))
+    wide = _cheapest(candidates.problem(enough), candidates, levels, limit)
+    return _known_by(max(wide, some or wide, key=lambda each: each.bounds), _least([wide, few]))
 
 
-def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
-    """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
-    some.look(None, limit.part(BOUNDED))
-    found = solve(problem, some.levels, limit.part(NARROW))
-    some.look(found.values, limit)
-    return _known_by(some.proof, found)
-
-
-def _cheapest(
-    problem: LayoutProblem, candidates: Candidates, levels: Levels, limit: Limit, before: Solution | None = None
-) -> Solution:
-    """The cheapest orders of a problem, among its ``candidates``; a search begins at those found ``before``."""
-    found = solve(problem, levels, limit.part(NARROW), before)
+def _cheapest(problem: LayoutProblem, candidates: Candidates, levels: Levels, limit: Limit) -> Solution:
+    """The cheapest orders of a problem, among its ``candidates``."""
+    found = solve(problem, levels, limit.part(NARROW))
     if problem.capped or not any(found.values) or not uneven(problem):
         return found
-    few = _with_intermediate_orders(candidates, found, levels, limit, FEW_BLOCKS)
-    if few.optimal or limit.expired:
-        return few
-    more = _with_intermediate_orders(candidates, found, levels, limit, BLOCKS)
-    return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
+    return _with_intermediate_orders(candidates, found, levels, limit)
 
 
-def _with_intermediate_orders(
-    candidates: Candidates, found: Solution, levels: Levels, limit: Limit, most: int
-) -> Solution:
+def _with_intermediate_orders(candidates: Candidates, found: Solution, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders, where two moves may be cheaper than one.
 
     Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
     price is a lower bound. Where an answer costs more, variables whose moves are dearer in it, and those around, get
-    exact conversion costs, and all orders: what is cheapest then is a lower bound again, and mostly an answer. What is
-    known is where each search begins. Variables of more than so many blocks at ``most`` do not get them.
+    exact conversion costs, and all orders: what is cheapest then is a lower bound again, and mostly an answer.
     """
     reach, problem = 1, found.problem.charging(frozenset())
     least = replace(found, problem=problem)
     proofs: list[Solution] = []
     while True:
-        more = wider(problem, candidates, least, reach, limit, most)
+        more = wider(problem, candidates, least, reach, limit)
         if more is not None:
             problem, reach = more, 2 * reach
         elif proofs:
             break
-        least = replace(solve(problem, levels, limit, least), charged=problem.charged)
+        least = replace(solve(problem, levels, limit), charged=problem.charged)
         proofs.append(least)
         found = _least([found, least.at_full_price(levels)])
         if limit.expired or found.values == least.values:

@@ -217,10 +217,6 @@ class Target:
             return self.reshape_price(steps.reshapes, variable.turns, timed)
         return self.transpose_price(variable, source, target, steps.hindered, steps.reshapes, timed)
 
-    def hindrance(self, source: Layout, target: Layout) -> int:
-        """The layout penalties that a hindered Transpose has beside those of its orders."""
-        return self.lost[Motion.GENERAL] - self.lost[motion_between(source, target)[0]]
-
     def transpose_price(
         self, variable: Variable, source: Layout, target: Layout, hindered: bool, reshapes: int, timed: bool
     ) -> Price:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,18 +32,6 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]
     inner: Callable[..., object] = getattr(place, name)
     monkeypatch.setattr(place, name, lambda *given, **named: calls.append(given) or inner(*given, **named))
     return calls
-
-
-def test_rows_of_other_problems_are_a_start() -> None:
-    """Whatever rows a search begins with, it comes to the same price, also where operators have other rows."""
-    for graph in family():
-        statement = Statement(graph, goal=Goal(OBJECTIVE))
-        problem = statement.orders()
-        least = solve(problem, TIERS)
-        for stated in (replace(problem, charged=frozenset()), statement.orders(charged=problem.moving()[:2])):
-            start = solve(stated, TIERS)
-            assert solve(problem, TIERS, start=start).values == least.values
-            assert solve(stated, TIERS, start=least).values == start.values
 
 
 def test_no_relaxation_is_solved_twice(monkeypatch: pytest.MonkeyPatch) -> None:

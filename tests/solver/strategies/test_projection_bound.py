@@ -29,11 +29,10 @@ def graph_of(seed: int) -> Graph:
     return mixed_graph(seed) if seed % 2 else random_graph(seed, 3 + seed % 9, CONTROL)
 
 
-def with_few(monkeypatch: pytest.MonkeyPatch, most: int, large: int = orders.LARGE) -> None:
-    """Let there be so few candidates that mostly some are left out, and call so many rows large."""
+def with_few(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let there be so few candidates that mostly some are left out."""
     monkeypatch.setattr(orders, "FEW", most)
     monkeypatch.setattr(orders, "CANDIDATES", most)
-    monkeypatch.setattr(orders, "LARGE", large)
     monkeypatch.setattr(projection_bound, "ATOMS", 1)
 
 
@@ -49,17 +48,15 @@ def cheapest(graph: Graph, objective: str) -> Solution:
 
 
 @pytest.mark.parametrize("objective", STAGED)
-@pytest.mark.parametrize(("most", "large"), [(1, 0), (2, 0), (1, orders.LARGE), (3, orders.LARGE)])
-def test_what_is_claimed_with_few_candidates(
-    objective: str, most: int, large: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_what_is_claimed_with_few_candidates(objective: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tier is proven to be no lower than it is with all candidates, as long as those before it are as low."""
     counts: Counter[str] = Counter()
     for seed in range(22):
         best = best_of(seed, objective)
         assert not best.problem.capped
         with monkeypatch.context() as patched:
-            with_few(patched, most, large)
+            with_few(patched, most)
             found = cheapest(graph_of(seed), objective)
         assert found.values >= best.bounds
         counts["capped"] += found.unseen != frozenset()
