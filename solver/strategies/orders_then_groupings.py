@@ -51,7 +51,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     found = _searched(statement, limit.part(SEARCHED))
     at_once = coarse_levels(goal.levels) is None
     if found is not None and found.status == "optimal" and not at_once:
-        return _held_against_push(found, boundary, limit)
+        return _held_against_views(found, boundary, limit)
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
@@ -64,14 +64,28 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     return _best(known, found)
 
 
-def _held_against_push(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
+def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
     """A proven answer, or a cheaper one in which views of the source stay operators, as heuristics leave them: it is
-    proven of candidates. Where a slow move is paid, or was avoided, a view between two fast ones may cost less.
+    proven of candidates. Where a slow move is paid, or was avoided, a view between two fast ones may cost less; moves
+    that end in a view may share its Reshape, of which by itself each move of a tensor has its own.
     """
-    slow = found.charged or found.price.hidden or (found.goal.timed and found.price.transposes)
-    if not slow or len(found.graph.nodes) > COMPARED or (limit.timed and limit.expired):
+    graph, goal, paid, known = found.graph, found.goal, found.price, [found]
+    if len(graph.nodes) > COMPARED or (limit.timed and limit.expired):
         return found
-    return _best([found, push(found.graph, boundary, found.goal, limit.again().attempt(PUSHED))], found)
+    if found.charged or paid.hidden or (goal.timed and paid.transposes):
+        known.append(push(graph, boundary, goal, limit.again().attempt(PUSHED)))
+    if paid.transposes and paid.reshapes:
+        others = (heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, propagate))
+        known += [other for other in others if _may_be(other, found)]
+    return _best(known, found)
+
+
+def _may_be(other: Assignment, found: Assignment) -> bool:
+    """Whether an answer costs no less than orders without Transposes in a row do, of which a runtime makes one."""
+    if found.goal.timed:
+        return other.price.nanoseconds >= found.bound
+    names = ("transposes", "hidden", "bytes")
+    return all(getattr(other.price, name) >= getattr(found.price, name) for name in names)
 
 
 def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
