@@ -18,40 +18,53 @@ from layoutsolve.ir.names import Names
 CHANNELS = {"Conv": 0, "ConvTranspose": 1}
 """By operator, the dimension of its weights that has the channels of its result."""
 
+_ALL = 3
+"""The inputs of a QuantizeLinear that names its zero point."""
+
 
 def recognise(graph: Graph) -> Graph:
     """The same graph with quantised convolutions in place of those of integers."""
-    found = {node: host for node in graph.nodes if (host := _host(graph, node)) is not None}
-    if not found:
+    steps = {node: found for node in graph.nodes if (found := _steps(graph, node)) is not None}
+    hosts = {host: node for node, found in steps.items() if (host := _host(graph, node, found.size)) is not None}
+    if not hosts:
         return graph
-    values, taken, hosts = dict(graph.values), Names(graph.values), {host: node for node, host in found.items()}
-    nodes = []
-    for node in graph.nodes:
-        if node in hosts:
-            node = _quantised(node, hosts[node], values, taken)
-        elif node in found:
-            continue
-        nodes.append(node)
+    values, taken, gone = dict(graph.values), Names(graph.values), {*hosts.values()}
+    nodes = [
+        _quantised(node, hosts[node], steps[hosts[node]], values, taken) if node in hosts else node
+        for node in graph.nodes
+        if node not in gone
+    ]
     return used(graph, nodes, values)
 
 
-def _host(graph: Graph, node: Node) -> Node | None:
-    """The convolution of integers that a QuantizeLinear by a scale for each channel reads alone."""
-    if node.op != "QuantizeLinear" or len(node.inputs) < 2 or graph.values[node.outputs[0]].quant is None:
-        return None
-    host, scale = graph.producer(node.inputs[0]), graph.values[node.inputs[1]].data
+def _host(graph: Graph, node: Node, channels: int) -> Node | None:
+    """The convolution of integers to so many channels that a QuantizeLinear reads alone."""
+    host, alone = graph.producer(node.inputs[0]), graph.reads[node.inputs[0]] == 1
     if host is None or host.op not in CHANNELS or host.domain or host.storage or host.region is not node.region:
         return None
-    x, *others = (graph.values[name] for name in host.inputs if name)
+    x, weights, *biases = (graph.values[name] for name in host.inputs if name)
     one = x.in_bytes and x.quant is not None and bool((x.quant.scale == 1).all())
-    alone = graph.reads[node.inputs[0]] == 1 and node.inputs[0] not in graph.results
-    if not one or not alone or scale is None or scale.ndim != 1 or node.attributes.get("axis", 1) != 1:
-        return None
-    weights, *biases = others
     grouped = host.op == "ConvTranspose" and host.attributes.get("group", 1) != 1
-    if grouped or not _are_integers(weights, "int8") or not all(_are_integers(each, "int32") for each in biases):
+    if not one or not alone or node.inputs[0] in graph.results or grouped:
         return None
-    return host if weights.shape[CHANNELS[host.op]] == scale.size else None
+    if not _are_integers(weights, "int8") or not all(_are_integers(each, "int32") for each in biases):
+        return None
+    return host if weights.shape[CHANNELS[host.op]] == channels else None
+
+
+def _steps(graph: Graph, node: Node) -> Array | None:
+    """What one of the sums means that a node divides by a scale for each channel, by what is read of its result; None
+    where it is none such, or its result has another zero point there.
+    """
+    made = graph.values[node.outputs[0]].quant if node.op == "QuantizeLinear" and len(node.inputs) == _ALL else None
+    if made is None or not all(node.inputs) or node.attributes.get("axis", 1) != 1:
+        return None
+    scale, zero = (graph.values[name].data for name in node.inputs[1:])
+    if scale is None or zero is None or scale.ndim != 1 or (zero != made.zero_point).any():
+        return None
+    with np.errstate(all="ignore"):
+        steps: Array = (made.scale / scale).astype(np.float32)
+    return steps if np.isfinite(scale).all() and (steps >= np.finfo(np.float32).tiny).all() else None
 
 
 def _are_integers(value: Value, dtype: str) -> bool:
@@ -62,20 +75,13 @@ def _are_integers(value: Value, dtype: str) -> bool:
     return bool((data == np.rint(data)).all() and (data >= limits.min).all() and (data <= limits.max).all())
 
 
-def _quantised(host: Node, after: Node, values: dict[str, Value], taken: Names) -> Node:
+def _quantised(host: Node, after: Node, steps: Array, values: dict[str, Value], taken: Names) -> Node:
     """The convolution whose result is what a QuantizeLinear gives, with weights and a bias in steps."""
-    made, scale = values[after.outputs[0]].quant, values[after.inputs[1]].data
-    assert made is not None and scale is not None
-    steps = (made.scale / scale).astype(np.float32)
     inputs = [host.inputs[0]]
     for name, dtype, axis in zip(host.inputs[1:], ("int8", "int32"), (CHANNELS[host.op], 0), strict=False):
-        inputs.append(_stored(values, taken, name, dtype, Quant(steps, np.zeros(len(steps), dtype), axis)))
+        data = values[name].data if name else None
+        inputs.append(name if data is None else taken.derived(name, "stored"))
+        if data is not None:
+            quant = Quant(steps, np.zeros(len(steps), dtype), axis)
+            values[inputs[-1]] = Value(inputs[-1], dtype, values[name].shape, quant, data.astype(dtype))
     return replace(host, inputs=tuple(inputs), outputs=after.outputs, given=False)
-
-
-def _stored(values: dict[str, Value], taken: Names, name: str, dtype: str, quant: Quant) -> str:
-    data: Array | None = values[name].data
-    assert data is not None
-    own = taken.derived(name, "stored")
-    values[own] = Value(own, dtype, values[name].shape, quant, data.astype(dtype))
-    return own

@@ -17,11 +17,18 @@ BIAS = RANDOM.integers(-999, 999, 6).astype(np.float32)
 SCALE = RANDOM.uniform(300, 900, 6).astype(np.float32)
 
 
-def model(weights: object = WEIGHTS, bias: object = BIAS, step: float = 1.0, axis: int = 1) -> onnx.ModelProto:
+def model(
+    weights: object = WEIGHTS,
+    bias: object = BIAS,
+    step: float = 1.0,
+    axis: int = 1,
+    zero: int = -5,
+    scale: object = SCALE,
+) -> onnx.ModelProto:
     """A convolution as it is written for kernels on floats."""
     held = {
-        "one": np.float32(step), "zero": np.int8(3), "w": weights, "b": bias, "s": SCALE,
-        "zeros": np.full(6, -5, np.int8), "t": np.float32(0.02), "z": np.int8(-5),
+        "one": np.float32(step), "zero": np.int8(3), "w": weights, "b": bias, "s": scale,
+        "zeros": np.full(6, zero, np.int8), "t": np.float32(0.02), "z": np.int8(-5),
     }  # fmt: skip
     nodes = [
         helper.make_node("DequantizeLinear", ["x", "one", "zero"], ["real"]),
@@ -54,11 +61,32 @@ def test_the_same_integers(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [model(WEIGHTS + 0.5), model(WEIGHTS * 2), model(bias=BIAS + 0.5), model(step=0.5), model(axis=2)],
-    ids=["weights of no integers", "weights above 127", "a bias of no integers", "another step", "another axis"],
+    [
+        model(WEIGHTS + 0.5),
+        model(WEIGHTS * 2),
+        model(bias=BIAS + 0.5),
+        model(step=0.5),
+        model(axis=2),
+        model(zero=3),
+        model(scale=np.append(SCALE[:5], np.float32(0))),
+        model(scale=SCALE * np.float32(1e35)),
+    ],
+    ids=[
+        "weights of no integers",
+        "weights above 127",
+        "a bias of no integers",
+        "another step",
+        "another axis",
+        "another zero point",
+        "a scale of 0",
+        "scales too large",
+    ],
 )
 def test_others_stay(source: onnx.ModelProto) -> None:
     found = layoutsolve.convert(source, target="portable").model
     assert sum(len(node.input) > 1 and node.op_type == "QuantizeLinear" for node in found.graph.node) == 1
     kinds = {node.op_type for node in found.graph.node}
     assert "Conv" in kinds and not any(each.data_type == TensorProto.INT32 for each in found.graph.initializer)
+    x = RANDOM.integers(-128, 128, (1, 3, 8, 8)).astype(np.int8)
+    truth, result = (OnnxRuntime(each.SerializeToString(), level="none").run({"x": x})[0] for each in (source, found))
+    np.testing.assert_array_equal(result, truth)
