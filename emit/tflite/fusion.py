@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.ir.graph import PLAN, Graph, Node, Value
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
@@ -66,16 +67,12 @@ def _activation(graph: Graph, node: Node, host: Node) -> int:
     read, made = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
     if node.storage:
         limits = stored_bounds(graph, node) if node.op == "Clip" and read.in_bytes else None
-        return NONE if limits is None or not _same_steps(read, made) else _BOUNDS.get(limits, NONE)
+        return NONE if limits is None or not same_steps(read, made) else _BOUNDS.get(limits, NONE)
     if not read.in_floats:
         return NONE
     if node.op == "Relu":
         return RELU
     return _BOUNDS.get(bounds(graph, node) or (0.0, 0.0), NONE) if node.op == "Clip" else NONE
-
-
-def _same_steps(one: Value, other: Value) -> bool:
-    return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)
 
 
 def stored_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:

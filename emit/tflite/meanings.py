@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
+from layoutsolve.ir.graph import PLAN, Graph, Node, Quant, Value
 
 STRETCH = 2.0**-10
 """A factor this near to 1 is no more than a way to round."""
@@ -141,6 +141,11 @@ def _keeps(graph: Graph, node: Node) -> bool:
     readers = graph.readers.get(made, ())
     moved = all(each.storage and each.op in _MOVING for each in readers)
     return moved and made not in graph.results and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
+
+
+def same_steps(one: Value, other: Value) -> bool:
+    """Whether equal stored integers of two tensors mean the same."""
+    return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)
 
 
 def nearly(one: Quant | None, other: Quant | None) -> bool:

@@ -43,7 +43,7 @@ def written(
         for name in graph.inputs:
             draft.value(name)
     except ExpressionError as error:
-        raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
+        raise _refused(error) from error
     same = copies(graph, source) if source is not None else {}
     copied = with_states(graph, {number for copy in same.values() for number in copy.nodes})
     together, gone = fused(graph, copied)
@@ -60,7 +60,12 @@ def written(
     try:
         return _model(draft, source, facts or {}, {} if made is None else made)
     except ExpressionError as error:
-        raise UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)]) from error
+        raise _refused(error) from error
+
+
+def _refused(error: ExpressionError) -> UnsupportedError:
+    """What is said of a model where that is no matter of one node."""
+    return UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)])
 
 
 def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:

@@ -16,7 +16,7 @@ import numpy as np
 from layoutsolve.frontend.passes import symmetric
 from layoutsolve.frontend.passes.float_activations import Floats, Range, is_activation, parameters, range_of
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import BYTES, Graph, Node, Quant, Value
+from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Quant, Value
 
 HIGHEST = 127
 """How many steps an int8 has above its zero point; the one more below stays unused."""
@@ -51,7 +51,7 @@ class _Symmetric(Floats):
             self._annotate(self.graph.values[name], made)
         for value in [*self.values.values()]:
             if value.data is not None and value.quant is not None and not _is_symmetric(value):
-                self.values[value.name] = self._constant(value)
+                self.values[value.name] = self._constant(value, value.quant, value.data)
         return self.written()
 
     def dequantize(self, node: Node, name: str, made: str) -> None:
@@ -100,10 +100,8 @@ class _Symmetric(Floats):
         if value.dtype in BYTES and is_activation(value) and floats.in_floats and floats.data is None and greatest > 0:
             self.values[made] = replace(floats, dtype="int8", quant=_steps(greatest))
 
-    def _constant(self, value: Value) -> Value:
+    def _constant(self, value: Value, quant: Quant, data: Array) -> Value:
         """A constant of bytes in the nearest steps around zero, all others as floats."""
-        quant, data = value.quant, value.data
-        assert quant is not None and data is not None
         if value.dtype not in BYTES or quant.block:
             numbers = quant.real(data)
             self.budget.keep(numbers)

@@ -9,8 +9,9 @@ import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes, same_steps
+from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product
 
 _TRANSPOSED, _CUT = 6, 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.ir.graph import Value
 
 
@@ -10,11 +11,6 @@ def same_bytes(call: Call) -> bool:
     """Whether a node reads quantized int8 or uint8 and writes the same type."""
     value, made = call.value(0), call.output
     return value.in_bytes and made.in_bytes and value.dtype == made.dtype
-
-
-def same_steps(one: Value, other: Value) -> bool:
-    """Whether equal stored integers of two tensors mean the same."""
-    return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)
 
 
 def moves(call: Call) -> bool:

@@ -176,10 +176,10 @@ def reduce_window(call: Call) -> None:
 
 
 Geometry = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Sizes, strides and dilations of windows."""
 
 _Window = tuple[Dim, int, int, int, tuple[int, int]]
 """Of an axis its size, and the size, stride, dilation and padding of its windows."""
-"""Sizes, strides and dilations of windows."""
 
 
 def _checked(call: Call, x: Value, start: Value, geometry: Geometry, slot: Slot) -> Geometry:
