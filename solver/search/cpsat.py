@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
+from layoutsolve.base.lazy_imports import deferred
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.integer_program import Level, Program, Terms
 from layoutsolve.solver.search.interruptible import interruptible
-from layoutsolve.solver.search.pandas_stub import deferred
 
 with deferred("pandas"):
     from ortools.sat.python import cp_model

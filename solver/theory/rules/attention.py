@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -113,11 +113,7 @@ def attention(site: Site) -> Rule | None:
     rank = len(shapes[0])
     if rank not in (HEADS, FEATURES) or any(len(shape) != rank for shape in shapes):
         return None
-    if rank == HEADS:
-        heads, groups, size, value = shapes[0][1], shapes[1][1], shapes[0][3], shapes[2][3]
-    else:
-        heads, groups = site.attribute("q_num_heads"), site.attribute("kv_num_heads")
-        size, value = per_head(shapes[0][2], heads), per_head(shapes[2][2], groups)
+    heads, groups, size, value = _counted(site, shapes)
     shared, past, unordered = heads == groups, site.input(4) is not None, _unordered(site)
     group, total = "h" if shared else "g", "w" if past else "t"
     sizes: dict[str, Dim] = {"h": heads, "d": size, "e": value, **({} if shared else {"g": groups})}
@@ -134,11 +130,8 @@ def attention(site: Site) -> Rule | None:
             return None
         places, apart = masked
         inputs.append(Headed(3, places=places))
-    for number, features in ((4, "d"), (5, "e")):
-        if site.input(number) is not None:
-            inputs.append(Headed(number, places=(("b",), (group,), ("u",), (features,))))
-    if site.input(6) is not None:
-        inputs.append(Headed(6, places=(("b",),)))
+    states = ((4, (("b",), (group,), ("u",), ("d",))), (5, (("b",), (group,), ("u",), ("e",))), (6, (("b",),)))
+    inputs += [Headed(number, places=places) for number, places in states if site.input(number) is not None]
     results = [
         Headed(0, ("b", "h", "s", "e")),
         Headed(1, places=(("b",), (group,), (total,), ("d",))),
@@ -150,6 +143,15 @@ def attention(site: Site) -> Rule | None:
     free = "".join(label for label in free if label not in apart)
     attributes = {HEADS: {}, FEATURES: {"q_num_heads": heads, "kv_num_heads": groups}}
     return headed(site, (inputs, outputs), free, sizes, attributes, shared and site.input(6) is None)
+
+
+def _counted(site: Site, shapes: Sequence[Shape]) -> tuple[Dim, Dim, Dim, Dim]:
+    """How many heads queries and keys have, and how many features a head of keys and of values."""
+    queries, keys, values = shapes
+    if len(queries) == HEADS:
+        return queries[1], keys[1], queries[3], values[3]
+    heads, groups = site.attribute("q_num_heads"), site.attribute("kv_num_heads")
+    return heads, groups, per_head(queries[2], heads), per_head(values[2], groups)
 
 
 def per_head(features: Dim, heads: int) -> Dim:

@@ -39,7 +39,6 @@ def gemm(site: Site) -> Rule | None:
     left: Dims = (K, P) if site.attribute("transA", 0) else (P, K)
     right: Dims = (M, K) if site.attribute("transB", 0) else (K, M)
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape, site.output().shape),) if len(inputs) == 3 else ()
-    column = tuple((M, ()) if each == (M,) else each[::-1] for each in bias)
     constant, biased, facts = site.constant(1) is not None, site.real if bias else "", numbers(site)
     known = constant or site.constant(0) is not None
     free = (frozenset("pkm") if known else frozenset("p")) - whole(site)
@@ -49,23 +48,9 @@ def gemm(site: Site) -> Rule | None:
             planes = (((), K, P, ()), (M, K, (), ()), *bias, ((), M, P, ()))
             ways.append(product("Conv", Placed(planes, free), facts, biased))
     else:
-        ways = [
-            product(kind, Placed((data, (M, K), *bias, (P, M)), free), facts, biased)
-            for kind, data in (("NT", (P, K)), ("TT", (K, P)))
-        ]
-        ways += [
-            product(kind, Placed((data, (M, K), *column, (M, P)), free), facts, biased)
-            for kind, data in (("swapped NN", (K, P)), ("swapped NT", (P, K)))
-        ]
+        ways = _by_stored((M, K), ("NT", "TT", "swapped NN", "swapped NT"), bias, free, (facts, biased))
     if not constant:
-        ways += [
-            product(kind, Placed((data, (K, M), *bias, (P, M)), free), facts, biased)
-            for kind, data in (("NN", (P, K)), ("TN", (K, P)))
-        ]
-        ways += [
-            product(kind, Placed((data, (K, M), *column, (M, P)), free), facts, biased)
-            for kind, data in (("swapped TN", (K, P)), ("swapped TT", (P, K)))
-        ]
+        ways += _by_stored((K, M), ("NN", "TN", "swapped TN", "swapped TT"), bias, free, (facts, biased))
     if known and not constant and not bias:
         ways += _by_matrix(P, ("m",), free, facts)
     ways = _as_priced(site, ways)
@@ -80,6 +65,25 @@ def gemm(site: Site) -> Rule | None:
     ways = [replace(way, rewrite=_scaled(site, way.rewrite)) for way in ways]
     cuts = _splitting(site, "m" if constant else "p") if bias in ((), ((M,),)) else frozenset()
     return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters, cuts=cuts)
+
+
+def _by_stored(
+    matrix: Dims, kinds: Sequence[str], bias: tuple[Dims, ...], free: frozenset[str], told: tuple[str, str]
+) -> list[Way]:
+    """The products by a matrix that is stored so, with data either way round, by their ``kinds``: two with the result
+    in rows, and two with the result and the bias in columns.
+    """
+    column = tuple((M, ()) if each == (M,) else each[::-1] for each in bias)
+    stored = (
+        ((P, K), bias, (P, M)),
+        ((K, P), bias, (P, M)),
+        ((K, P), column, (M, P)),
+        ((P, K), column, (M, P)),
+    )
+    return [
+        product(kind, Placed((data, matrix, *added, made), free), *told)
+        for kind, (data, added, made) in zip(kinds, stored, strict=True)
+    ]
 
 
 def _scaled(site: Site, rewrite: Rewrite) -> Rewrite:

@@ -9,18 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value, static_elements
+from layoutsolve.ir.graph import Dim, Shape, Size, Value, static_elements
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Between, Rule, Site, Step, Way, int64, static
 from layoutsolve.solver.theory.rules.contraction import numbers
-from layoutsolve.solver.theory.rules.pixel_groups import FIRST, IMAGE, LAST, asked, channels_last, on_bytes, repeated
+from layoutsolve.solver.theory.rules.pixel_groups import (  # fmt: skip
+    FIRST,
+    IMAGE,
+    LAST,
+    asked,
+    channels_last,
+    on_bytes,
+    repeated,
+    stored,
+)
 
 BESIDE = (0, 1, 3, 2, 4)
 """The order that puts the phases of lines beside the lines."""
@@ -75,11 +83,6 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
     weights, bias, result = site.required(1), site.input(2), site.output()
     high, wide = moves
     count, (batch, produced, *made) = high.stride * wide.stride, result.shape
-    attributes = {
-        "kernel_shape": (len(high.reach), len(wide.reach)),
-        "strides": (1, 1),
-        "pads": tuple(each.pads[end] for end in (0, 1) for each in moves),
-    }
     still = high.stride == 1 or wide.groups == 1
     windows: Shape = (batch, static(produced) * count, high.groups, wide.groups)
     split: Shape = (batch, high.groups, wide.groups, high.stride, static(produced) * wide.stride)
@@ -87,9 +90,6 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
     even = [*whole[1:3]] == made
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        def stored(op: str, *inputs: str | Array, made: Between | int, **attributes: Any) -> Step:
-            return Step(op, inputs, (made,), attributes, storage=True)
-
         def of(name: str, shape: Shape) -> Between:
             return Between(name, result.dtype, shape, result.quant)
 
@@ -102,7 +102,7 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
         ends = int64(*map(static, made))
         cut = stored("Slice", "whole", int64(0, 0), ends, int64(1, 2), made=of("cut", channels_last(result.shape)))
         return (
-            Step("Conv", (0, *operands), (of("windows", windows),), attributes),
+            Step("Conv", (0, *operands), (of("windows", windows),), _attributes(high, wide)),
             stored("Transpose", "windows", made=of("results", channels_last(windows)), perm=LAST),
             *(() if still else moved),
             stored("Reshape", "results" if still else "turned", asked(whole), made=of("whole", whole)),
@@ -133,6 +133,12 @@ def _moves(site: Site) -> tuple[_Phases, _Phases] | None:
 def _phases(site: Site, axis: int, size: Dim, given: Dim, made: Dim) -> _Phases:
     stride, before = site.attribute("strides", (1, 1))[axis], site.attribute("pads", (0,) * IMAGE)[axis]
     return _Phases(static(size), stride, before, static(given), static(made))
+
+
+def _attributes(high: _Phases, wide: _Phases) -> dict[str, tuple[int, ...]]:
+    """Those of a convolution that gives all phases."""
+    pads = tuple(each.pads[end] for end in (0, 1) for each in (high, wide))
+    return {"kernel_shape": (len(high.reach), len(wide.reach)), "strides": (1, 1), "pads": pads}
 
 
 def _kernel(weights: Value, high: _Phases, wide: _Phases) -> Value:

@@ -92,9 +92,6 @@ def grouped(site: Site, rule: Rule) -> Iterator[Way]:
     attributes = _attributes(site, window)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        def stored(op: str, *inputs: int | str | Array | Value, made: Between | int, **attributes: Any) -> Step:
-            return Step(op, inputs, (made,), attributes, storage=True)
-
         def of(like: Value, name: str, shape: Shape) -> Between:
             return Between(name, like.dtype, shape, like.quant)
 
@@ -209,6 +206,11 @@ def _kernel(weights: Value, window: _Window) -> Value:
             found[result, :, pixel, :, :, group - groups.start] = weights.data[..., place]
     shape = (window.results * produced, window.together * channels, height, len(groups))
     return repeated(weights, window.results, found.reshape(shape))
+
+
+def stored(op: str, *inputs: int | str | Array | Value, made: Between | int, **attributes: Any) -> Step:
+    """A step on integers as they are stored."""
+    return Step(op, inputs, (made,), attributes, storage=True)
 
 
 def repeated(constant: Value, count: int, data: Array | None = None) -> Value:

@@ -116,31 +116,7 @@ def layer_normalization(site: Site) -> Rule | None:
         return site.same({"axis": -len(own)})
 
     def by_steps(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        axes = int64(*_with_units(shapes[0], positions(row.arrangement, inner)))
-        kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
-        epsilon = np.array(site.attribute("epsilon", 1e-5), site.real)
-
-        def full(name: str) -> Between:
-            return Between(name, site.real, shapes[0])
-
-        def reduced(name: str) -> Between:
-            return Between(name, site.real, kept)
-
-        centred: int | str = 0 if site.node.op == "RMSNormalization" else "centred"  # which takes the mean to be 0
-        centring = (
-            Step("ReduceMean", (0, axes), (reduced("mean"),)),
-            Step("Sub", (0, "mean"), (full("centred"),)),
-        )
-        return (
-            *(centring if centred else ()),
-            Step("Mul", (centred, centred), (full("squares"),)),
-            Step("ReduceMean", ("squares", axes), (reduced("variance"),)),
-            Step("Add", ("variance", epsilon), (reduced("shifted"),)),
-            Step("Sqrt", ("shifted",), (reduced("deviation"),)),
-            Step("Div", (centred, "deviation"), (full("normal"),)),
-            *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else full("scaled"),)),)),
-            *(Step("Add", ("scaled", number), (0,)) for number in constants[1:]),
-        )
+        return _normalising(site, _with_units(shapes[0], positions(row.arrangement, inner)), shapes[0])
 
     dims = (data, *(own for _ in constants), data)
     ways = [Way(operator, innermost, "operator")]
@@ -149,6 +125,35 @@ def layer_normalization(site: Site) -> Rule | None:
     if first and not around:  # nothing before it but dimensions of size 1, which a form has where it says so
         ways.insert(0, Way(Placed(dims, inner), innermost, "operator"))
     return Rule((0, *constants), dims, tuple(ways))
+
+
+def _normalising(site: Site, where: Sequence[int], shape: Shape) -> tuple[Step, ...]:
+    """Normalisation along some axes, written out."""
+    axes, epsilon = int64(*where), np.array(site.attribute("epsilon", 1e-5), site.real)
+    kept = tuple(1 if axis in where else dim for axis, dim in enumerate(shape))
+
+    def full(name: str) -> Between:
+        return Between(name, site.real, shape)
+
+    def reduced(name: str) -> Between:
+        return Between(name, site.real, kept)
+
+    centred: int | str = 0 if site.node.op == "RMSNormalization" else "centred"  # which takes the mean to be 0
+    centring = (
+        Step("ReduceMean", (0, axes), (reduced("mean"),)),
+        Step("Sub", (0, "mean"), (full("centred"),)),
+    )
+    added = range(2, len(site.node.inputs))
+    return (
+        *(centring if centred else ()),
+        Step("Mul", (centred, centred), (full("squares"),)),
+        Step("ReduceMean", ("squares", axes), (reduced("variance"),)),
+        Step("Add", ("variance", epsilon), (reduced("shifted"),)),
+        Step("Sqrt", ("shifted",), (reduced("deviation"),)),
+        Step("Div", (centred, "deviation"), (full("normal"),)),
+        Step("Mul", ("normal", 1), (full("scaled") if added else 0,)),
+        *(Step("Add", ("scaled", number), (0,)) for number in added),
+    )
 
 
 def _axis(shape: Shape, axis: int, label: str) -> Dims:

@@ -51,6 +51,9 @@ def touching(
     return (tuple(dims[0]), tuple(dims[1])), sizes, form, whole
 
 
+Cut = tuple[int, int, int]
+"""Where a cut starts and ends, and its step."""
+
 UNCHANGED = (Step("Identity", (0,), (0,)),)
 """What is written for a scalar: ONNX Runtime cuts and pads none, not even by nothing."""
 
@@ -70,19 +73,9 @@ def slice_(site: Site) -> Rule | None:
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True)
     }
     shape = site.required(0).shape
-    tails = {}
-    for axis, (start, end, step) in cuts.items():
-        tail = site.tails.get(f"k{axis}")
-        dim = shape[axis]
-        if (
-            tail
-            and step == 1
-            and isinstance(dim, int)
-            and not (_clamped(start, dim) % tail or _clamped(end, dim) % tail)
-        ):
-            tails[f"k{axis}"] = tail
-            cuts[axis] = (_clamped(start, dim), _clamped(end, dim), 1)
-    dims, sizes, form, whole = touching(site, sorted(cuts), tails)
+    between = _between_tails(site, cuts)
+    cuts |= between
+    dims, sizes, form, whole = touching(site, sorted(cuts), {f"k{axis}": site.tails[f"k{axis}"] for axis in between})
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         if not row.arrangement:
@@ -102,6 +95,18 @@ def slice_(site: Site) -> Rule | None:
         )
 
     return Rule((0,), dims, (Way(form, rewrite, Among(whole)),), sizes, whole)
+
+
+def _between_tails(site: Site, cuts: Mapping[int, Cut]) -> dict[int, Cut]:
+    """The cuts that fall between trailing factors of their axes, in numbers from the beginning."""
+    found = {}
+    for axis, (start, end, step) in cuts.items():
+        tail, dim = site.tails.get(f"k{axis}"), site.required(0).shape[axis]
+        if tail and step == 1 and isinstance(dim, int):
+            first, last = _clamped(start, dim), _clamped(end, dim)
+            if not (first % tail or last % tail):
+                found[axis] = first, last, 1
+    return found
 
 
 def _computed_slice(site: Site, axes: list[int]) -> Rule | None:
@@ -143,12 +148,8 @@ def pad(site: Site) -> Rule | None:
     if pads is None or (given is None and site.input(3) is not None):
         return None
     axes = [axis % len(shape) for axis in given] if given is not None else list(range(len(shape)))
-    count = len(axes)
-    widths = {
-        axis: (pads[index], pads[index + count])
-        for index, axis in enumerate(axes)
-        if pads[index] or pads[index + count]
-    }
+    sides = zip(axes, pads, pads[len(axes) :], strict=False)
+    widths = {axis: (before, after) for axis, before, after in sides if before or after}
     constant = site.attribute("mode", "constant") == "constant"
     tails = {
         f"k{axis}": tail
@@ -282,37 +283,37 @@ def resize(site: Site) -> Rule | None:
         form = Arranged(frame=0, alone=labels, sensitive=labels)
         kind = Marked("nearest", labels, dtype, max(rank, DIMENSIONS))
         return Rule((0,), dims, (Way(form, anywhere, kind),), solid=labels)
-    sizes = {label: dim for each, dim in zip(numbered(shape), shape, strict=True) for label in each}
-    others = [label for axis, each in enumerate(dims[0]) if axis not in axes for label in each]
-    free = frozenset(others)
-    sides = [(shape[axis], result[axis]) for axis in axes]
-    known = all(isinstance(old, int) and isinstance(new, int) for old, new in sides)
-    grown = known and all(static(new) >= static(old) for old, new in sides)
-    whole = known and all(static(new) % static(old) == 0 for old, new in sides)
-
-    def way(places: Dims) -> Way | None:
-        where = {axis: places.index((f"k{axis}",)) for axis in axes}
-        letters = _letters(set(where.values()), len(places))
-        if letters is None:
-            return None
-
-        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-            return how.written(site, where, shapes)
-
-        innermost = places[-1] if letters == "KRRK" else tuple(others[-1:])
-        channels = sizes[innermost[0]] if innermost else 1
-        told = {"channels": channels} if isinstance(channels, int) else {}
-        fact = " in blocks" if letters == "KKRR" and dtype == "float32" and whole and in_blocks(site, 0) else ""
-        if mode == "cubic" and letters == "KRRK" and not (grown or site.attribute("antialias", 0)):
-            fact = " shrinking"
-        form = Placed((places, places), free, mixed=True)
-        return Way(form, rewrite, f"{mode} {letters}{fact}, {dtype}", told)
-
     own = tuple((f"k{axis}",) if axis in axes else each for axis, each in enumerate(dims[0]))
     several = permutations(own) if rank in (2, DIMENSIONS) or mode == "linear" else ()
     found = dict.fromkeys((own, *several))
-    ways = [made for places in found if (made := way(tuple(places))) is not None]
+    ways = [made for places in found if (made := _interpolated(site, how, axes, places)) is not None]
     return Rule((0,), dims, tuple(ways), solid=labels) if ways else None
+
+
+def _interpolated(site: Site, how: _Resampling, axes: Sequence[int], places: Dims) -> Way | None:
+    """The way to interpolate along some axes in one arrangement of the dimensions; None where no kernel knows it."""
+    shape, dtype, mode = site.required(0).shape, site.required(0).dtype, site.attribute("mode", "nearest")
+    where = {axis: places.index((f"k{axis}",)) for axis in axes}
+    letters = _letters(set(where.values()), len(places))
+    if letters is None:
+        return None
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return how.written(site, where, shapes)
+
+    others = {label: dim for axis, dim in enumerate(shape) if axis not in axes for label in numbered(shape)[axis]}
+    innermost = places[-1] if letters == "KRRK" else tuple(others)[-1:]
+    channels = others[innermost[0]] if innermost else 1
+    told = {"channels": channels} if isinstance(channels, int) else {}
+    sides = [(shape[axis], site.output().shape[axis]) for axis in axes]
+    known = [(old, new) for old, new in sides if isinstance(old, int) and isinstance(new, int)]
+    whole = known == sides and all(new % old == 0 for old, new in known)
+    grown = known == sides and all(new >= old for old, new in known)
+    fact = " in blocks" if letters == "KKRR" and dtype == "float32" and whole and in_blocks(site, 0) else ""
+    if mode == "cubic" and letters == "KRRK" and not (grown or site.attribute("antialias", 0)):
+        fact = " shrinking"
+    form = Placed((places, places), frozenset(others), mixed=True)
+    return Way(form, rewrite, f"{mode} {letters}{fact}, {dtype}", told)
 
 
 def _letters(resampled: set[int], rank: int) -> str | None:
