@@ -77,7 +77,7 @@ STAGES: Mapping[str, Sequence[Patch]] = {
     "intermediate orders": [(orders, "_with_intermediate_orders", lambda candidates, found, *_: found)],
     "tie-breaking": [(search, "TIE", ())],
     "ties by what may be fused": [(Statement, "_join", _nothing)],
-    "views as operators": [(orders_then_groupings, "_held_against_push", _found)],
+    "views as operators": [(orders_then_groupings, "_held_against_views", _found)],
     "heuristics, of what is not proven": [(orders_then_groupings, "_best", lambda known, found: found or known[0])],
     "steps of concatenations": [(strategies, "in_steps", _found)],
     "copies of initializers": [(orders_then_groupings, "shared_rows", lambda problem, rows: tuple(rows))],

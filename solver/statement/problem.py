@@ -182,6 +182,9 @@ class LayoutProblem:
         if reshapes:
             return [[self.move_price(variable, source, target) for target in targets] for source in sources]
         size, wanted = self.variables[variable].bytes, list(map(order, targets))
+        if not self.charges(variable):
+            least = self.target.least_price(self.variables[variable], self.timed)
+            return [[FREE if atoms == source else least for atoms in wanted] for source in map(order, sources)]
         price = cache(lambda lost, spent: Price(1, lost, 0, size, spent))
         told = zip(
             self.losses(variable, sources, targets), self.times(variable, sources, targets).tolist(), strict=True

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from experiments.compare.ablation import STAGES
 from experiments.compare.operatorwise import check_model
 from experiments.make.zoo import write
 from experiments.measure.loading import Found, late
@@ -129,6 +130,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     assert write(folder, networks=2, every=900) > 5
     return folder
+
+
+def test_stages_that_are_left_out_are_there() -> None:
+    """A stage that has another name by now would be left out nowhere, and the ablation end there."""
+    for stage, patches in STAGES.items():
+        assert all(hasattr(place, name) for place, name, _ in patches), stage
 
 
 @pytest.fixture(scope="module")

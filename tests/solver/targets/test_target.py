@@ -281,9 +281,11 @@ def test_many_moves_at_once_take_the_time_of_one_by_one(atoms: int) -> None:
     orders = list(dict.fromkeys(finest(random_layout(random, atoms)) for _ in range(20)))
     for timed, charged in ((True, None), (True, frozenset[int]()), (False, None)):
         problem = LayoutProblem((image(*sizes),), (), target=default_target(), timed=timed, charged=charged)
-        for source, row in zip(orders, problem.times(0, orders, orders), strict=True):
-            for wanted, spent in zip(orders, row, strict=True):
-                assert source == wanted or spent == problem.move_price(0, source, wanted).nanoseconds
+        together = zip(problem.times(0, orders, orders), problem.move_prices(0, orders, orders, False), strict=True)
+        for source, (times, prices) in zip(orders, together, strict=True):
+            for wanted, spent, price in zip(orders, times, prices, strict=True):
+                alone = replace(problem.move_price(0, source, wanted), reshapes=0)
+                assert price == alone and (source == wanted or spent == alone.nanoseconds)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
