@@ -1,5 +1,5 @@
 """Where corpus tests find their models: ``--corpus FOLDER`` or the variable LAYOUTSOLVE_CORPUS. How many members of a
-family are run: ``--members N``. And interrupts that arrive.
+family are run: ``--members N``, 0 for all. And interrupts that arrive.
 """
 
 from __future__ import annotations
@@ -18,20 +18,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--corpus", type=Path, help="a folder of .tflite files to test with (default: $LAYOUTSOLVE_CORPUS)"
     )
-    parser.addoption("--members", type=int, help="run so many members of each family of tests, spread over it")
+    parser.addoption(
+        "--members", type=int, help="run so many members of each family of tests, spread over it; 0: all there are"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but some members of each test function, and what is slow by itself: a quick check."""
+    """Leave out all but some members of each test function: in a quick check, which leaves out what is slow by itself
+    as well, so many as it asks for, else as its mark says.
+    """
     most = config.getoption("--members")
-    if most is None:
+    if most == 0:
         return
     families: dict[str, list[pytest.Item]] = {}
-    for item in (item for item in items if item.get_closest_marker("slow") is None):
+    for item in (item for item in items if most is None or item.get_closest_marker("slow") is None):
         families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {item for family in families.values() for item in spread(family, most)}
+    kept = {item for family in families.values() for item in spread(family, most or _marked(family))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+def _marked(family: list[pytest.Item]) -> int:
+    """How many members of a family are run as a rule."""
+    mark = family[0].get_closest_marker("members")
+    return len(family) if mark is None else int(mark.args[0])
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:

@@ -166,7 +166,7 @@ def _chains() -> Iterator[tuple[str, Family]]:
     yield "Unsqueeze and Add", _again(lambda m, x: m.op("Add", x, m.op("Unsqueeze", x, m.constant([-1]))), 10, 8)
     for kind in ("Add", "Equal", "Div", "Where"):
         yield f"many middling {kind}", lambda m, kind=kind: _many(m, kind)
-    yield "many small", _again(lambda m, x: m.op("Add", x, m.constant([1])), 4000, 1 << 12)
+    yield "many small", _again(lambda m, x: m.op("Add", x, m.constant([1])), 1500, 1 << 12)
     yield "many turned", _again(_turned, 500, 1 << 18)
     yield "many turned in three", _again(lambda m, x: _turned(m, x, [2, 4, -1], [2, 0, 1]), 500, 1 << 18)
     yield "many turned and negated", _again(lambda m, x: m.op("Neg", _turned(m, x)), 250, 1 << 18)
@@ -200,7 +200,7 @@ def _turned_at_once(m: Maker) -> str:
 def _many(m: Maker, kind: str) -> str:
     row, column, found = m.row(12_000), m.column(12_000), []
     test = m.op("Cast", column, to=BOOL)
-    for _ in range(800):
+    for _ in range(300):
         made = m.op("Where", test, row, column) if kind == "Where" else m.op(kind, row, column)
         found.append(m.op("ReduceMax", m.op("Cast", made, to=INT), keepdims=0))
     return m.op("Max", *found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -175,9 +176,9 @@ class Table:
         )
 
     def add_model(self, label: str, make: Callable[[], Model], *, tolerance: float = 1e-5, steps: int = 1) -> None:
-        """Add a case that is a whole model."""
+        """Add a case that is a whole model, made once for all tests."""
         label = label if all(case.label != label for case in self.found) else f"{label}_{len(self.found)}"
-        self.found.append(Case(self.operator, label.replace(" ", "_"), make, tolerance, steps))
+        self.found.append(Case(self.operator, label.replace(" ", "_"), cache(make), tolerance, steps))
 
     def real(self, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
         """Floats between ``low`` and ``high``."""

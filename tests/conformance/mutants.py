@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -121,13 +121,16 @@ def _recast(raw: bytes, old: str, new: str, shape: list[int]) -> bytes:
         return encode(np.clip(data, 0, 1) if new in ("int4", "uint4", "int2") else data, new)
 
 
-def mutants(source: bytes, place: int) -> Iterator[tuple[str, bytes]]:
-    """All changes of one operator, each with a label."""
+def mutants(source: bytes, place: int) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """All changes of one operator, each with a label; a model is written where it is asked for."""
 
-    def changed(label: str, change: Any) -> tuple[str, bytes]:
-        mutant = Mutant(source, place)
-        change(mutant)
-        return label, mutant.builder.finish()
+    def changed(label: str, change: Any) -> tuple[str, Callable[[], bytes]]:
+        def made() -> bytes:
+            mutant = Mutant(source, place)
+            change(mutant)
+            return mutant.builder.finish()
+
+        return label, made
 
     original = Mutant(source, place)
     inputs, outputs = original.operator.inputs, original.operator.outputs

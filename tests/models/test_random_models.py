@@ -28,7 +28,7 @@ from tests.audited import audited
 from tests.random_models import Network, network
 from tests.truth import HIGHEST_OPSET, litert
 
-SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "28"))
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "12"))
 FIRST = int(os.environ.get("LAYOUTSOLVE_FIRST_SEED", "0"))
 
 TOLERANCES = {"float": 2e-3, "quantised": 0.12}

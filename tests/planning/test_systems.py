@@ -429,6 +429,7 @@ def test_mace(inputs: str, floats: int, quantised: int) -> None:
         assert layoutsolve.verify(source, found).passed
 
 
+@pytest.mark.members(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int) -> None:
     """Plans for all systems run, and have the Transposes that they say."""

@@ -29,6 +29,7 @@ from tests.random_models import network
 from tests.reporting.pages import HOSTILE, chain, custom, data_of, empty, moved, reported, text_of, unmeasured
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("seed", range(24))
 def test_all_that_is_written_is_drawn(seed: int) -> None:
     """Every operator of both models once; why each Transpose and Reshape is there at the one that it is told of."""

@@ -62,7 +62,7 @@ class BruteForce:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 160), ("min-latency", 40)])
+@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 80), ("min-latency", 20)])
 def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
     """In numbers of Transposes and, as the table of a target prices moves by where they start and end, in time."""
     tiers, force = coarse_levels(OBJECTIVES[objective]), BruteForce()
@@ -220,7 +220,7 @@ def test_any_losses_equal_brute_force(objective: str) -> None:
     """Whatever the motions of a target lose, nothing that is left out before the search is a loss."""
     tiers, force = coarse_levels(OBJECTIVES[objective]) or (), BruteForce()
 
-    @settings(checked, max_examples=75)
+    @settings(checked, max_examples=40)
     @given(small_graphs, st.dictionaries(st.sampled_from(["swap", "rows", "general"]), st.integers(0, 4)))
     def check(graph: Graph, losing: dict[str, int]) -> None:
         hidden = {**default_target().hidden, **{("Transpose", motion): lost for motion, lost in losing.items()}}

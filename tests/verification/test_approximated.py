@@ -55,6 +55,7 @@ def halves(op: str, scale: float, offset: float, count: int, **options: object) 
     return build.finish(y)
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("offset", [-4.0, -0.75, 2.0])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("approximate", [False, True])
@@ -92,6 +93,7 @@ def leaky(operator: str, dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("operator", ["LEAKY_RELU", "PRELU"])

@@ -84,7 +84,7 @@ WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": 
 
 
 @pytest.mark.usefixtures("unhurried")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(len(WAYS)))
 def test_a_fault_is_named(seed: int) -> None:
     """Without one nothing departs. A fault that is not found makes no difference to any output."""
     source = network(seed).source

@@ -80,8 +80,9 @@ def _picked() -> str:
     return "\n".join(branches)
 
 
-@pytest.mark.parametrize(("opset", "branch"), [(13, False), (15, True), (17, False), (21, True)])
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(
+    ("opset", "branch", "half"), [(13, False, True), (15, True, False), (17, False, False), (21, True, True)]
+)
 def test_a_detector_of_speech(half: bool, branch: bool, opset: int) -> None:
     """Its results stay at every size, and what is picked, dropped and joined again takes fewer Reshapes."""
     model = detector(half, branch, opset)

@@ -66,13 +66,13 @@ def counting(
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("comparison", COMPARISONS)
-@pytest.mark.parametrize("first", [-7, 0, 3])
-def test_number_of_turns(first: int, comparison: str, turned: bool) -> None:
-    """Upwards and downwards, by one and by more, added or subtracted, with one limit and several; also where there is
-    no turn at all.
+def test_number_of_turns(comparison: str, turned: bool) -> None:
+    """Upwards and downwards, by one and by more, added or subtracted, with one limit and several, from any number on;
+    also where there is no turn at all.
     """
     upwards = comparison.startswith("LESS") != turned
     for number, (step, far, others) in enumerate(product((1, 3), (-2, 0, 1, 5, 6), ((), (0,), (4, -1)))):
+        first = (-7, 0, 3)[number // 3 % 3]
         ends = [first + (far + other) * (1 if upwards else -1) for other in (0, *others)]
         source = counting(first, step if upwards else -step, tuple(ends), comparison, turned, number % 2 == 1)
         found = same(source, [np.array([0.5, -0.25], np.float32)], levels=ALL)
