@@ -165,12 +165,7 @@ def as_tflite(
 
     Raises :class:`UnsupportedError` where they do not express a source in ONNX.
     """
-    if not is_tflite(content.data):
-        applied, own = apply(assignment, budget), None
-    else:
-        model = parse(content.data, content.called)
-        signature = signature_of(model, reading.signature)
-        applied, own = Origins.of(model, 0 if signature is None else signature.subgraph, assignment)
+    applied, own = _applied(content, reading, assignment, budget)
     ends = every_end(graph, boundary, assignment)
     facts = {**_lowerings(graph), **made.facts, **metadata(ends)}
     made_of: dict[tuple[int, int], list[str]] = {}
@@ -191,6 +186,17 @@ def as_tflite(
         kept, data = "LiteRT's operators express no other layouts of it", bytes(content.data)
     found = TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, position=own.position)
     return replace(found, kept=kept, made=made_of)
+
+
+def _applied(
+    content: Content, reading: Reading, assignment: Assignment, budget: Budget
+) -> tuple[Graph, Origins | None]:
+    """The graph that is written, and which operators of a source in TensorFlow Lite it has."""
+    if not is_tflite(content.data):
+        return apply(assignment, budget), None
+    model = parse(content.data, content.called)
+    signature = signature_of(model, reading.signature)
+    return Origins.of(model, 0 if signature is None else signature.subgraph, assignment)
 
 
 def _lowerings(graph: Graph) -> dict[str, str]:

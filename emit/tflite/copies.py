@@ -14,7 +14,7 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.apply import located
-from layoutsolve.emit.tflite.draft import Draft, quantization, stated
+from layoutsolve.emit.tflite.draft import Draft, have_equal_steps, quantization, stated
 from layoutsolve.emit.tflite.encode import writes
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.lowering.draft import tensor_names
@@ -267,13 +267,9 @@ def _is_rearranged(value: Value, tensor: Tensor) -> bool:
 def _quantised_alike(value: Value, tensor: Tensor) -> bool:
     """Whether a value has the scales and zero points of a tensor of the source."""
     try:
-        one, other = quantization(value.quant), tensor.quant
+        return have_equal_steps(quantization(value.quant), tensor.quant)
     except ExpressionError:
         return False
-    if one is None or other is None:
-        return one is other
-    zero = other.zero_point if other.zero_point.size else np.zeros(other.scale.size, np.int64)
-    return np.array_equal(one.scale, other.scale) and np.array_equal(one.zero_point, zero)
 
 
 def copies(graph: Graph, source: Origins) -> dict[int, Copy]:

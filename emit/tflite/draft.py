@@ -37,6 +37,14 @@ def quantization(quant: Quant | None) -> Quantization | None:
     return Quantization(quant.scale, quant.zero_point.astype(np.int64), quant.axis or 0)
 
 
+def have_equal_steps(one: Quantization | None, other: Quantization | None) -> bool:
+    """Whether scales and zero points are the same; a file may leave out zero points of 0."""
+    if one is None or other is None:
+        return one is other
+    zero, zeros = (each.zero_point if each.zero_point.size else np.zeros(each.scale.size) for each in (one, other))
+    return np.array_equal(one.scale, other.scale) and np.array_equal(zero, zeros)
+
+
 class Draft:
     """Tensors and operators, numbered in the order in which they are added."""
 

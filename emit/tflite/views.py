@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Draft
+from layoutsolve.emit.tflite.draft import Draft, have_equal_steps
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Tensor
+from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
 
 VIEW = "RESHAPE"
 LAYER = "FULLY_CONNECTED"
@@ -169,19 +169,8 @@ def _read(operators: list[Operator], ends: Collection[int]) -> list[Operator]:
 
 def _are_same(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of the same elements are of the same shape and meaning."""
-    return (one.shape, one.signature, one.dtype) == (other.shape, other.signature, other.dtype) and _matches(
-        one.quant, other.quant
-    )
-
-
-def _matches(one: Quantization | None, other: Quantization | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (
-        one.axis == other.axis
-        and one.scale.tobytes() == other.scale.tobytes()
-        and one.zero_point.tobytes() == other.zero_point.tobytes()
-    )
+    first, second = ((each.shape, each.signature, each.dtype, each.quant and each.quant.axis) for each in (one, other))
+    return first == second and have_equal_steps(one.quant, other.quant)
 
 
 def compacted(draft: Draft, operators: Sequence[Operator], ends: Collection[int]) -> list[Operator]:

@@ -43,9 +43,10 @@ from experiments.fuzz.reached import Reach, read
 SECONDS = 60.0
 """Processor time of the tests that a mutant is tried with, as they took it without a mutation."""
 
-TIMES, SLACK, WALL = 4.0, 30.0, 10.0
+TIMES, SLACK, WALL, LONGEST = 4.0, 30.0, 10.0, 240.0
 """So many times the processor time of its tests, and so many seconds more, are what a mutant may take before it counts
-as one that does not end; so many times that by the clock, as other processes may have the processor.
+as one that does not end; so many times that by the clock, as other processes may have the processor, but no more than
+so many seconds beside what its tests take.
 """
 
 MEMORY = 8 << 30
@@ -376,7 +377,7 @@ def _outcome(place: Place, names: list[str], seconds: float) -> tuple[str, str]:
         told = Path(folder) / "told"
         process = multiprocessing.get_context("fork").Process(target=_run, args=(place, names, Path(folder), seconds))
         process.start()
-        process.join(WALL * seconds)
+        process.join(min(WALL * seconds, seconds + LONGEST))
         late = process.is_alive()
         if process.pid is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -85,7 +85,7 @@ def inventory(
     Raises :class:`ConversionError` where the model cannot be read.
     """
     model = parse(content.data, content.folder, content.called)
-    operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
+    operators = [*(_operators(model) if isinstance(model, Model) else _nodes(listed(model)))]
     try:
         graph = graph or (None if gaps else lowered(model, content.name, reading))
     except UnsupportedError as error:
@@ -94,10 +94,9 @@ def inventory(
     if (0, -1) in refused:  # the whole model
         raise UnsupportedError(gaps)
     kinds: dict[tuple[str, str, str, str], list[tuple[int, int]]] = defaultdict(list)
-    outputs = dict[tuple[int, int], str]()
-    for place, types, name, output in operators:
+    outputs = {place: output for place, _, _, output in operators}
+    for place, types, name, _ in operators:
         gap = refused.get(place)
-        outputs[place] = output
         kinds[name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
     found = [
         Kind(

@@ -151,6 +151,17 @@ def _end(end: int, whole: int, step: int) -> int | None:
     return None if step < 0 and end < -whole else end
 
 
+def _merged(whole: Sequence[bool]) -> list[list[int]]:
+    """The dimensions, those next to each other that stay whole in one group."""
+    groups: list[list[int]] = []
+    for axis, stays in enumerate(whole):
+        if groups and stays and whole[groups[-1][-1]]:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
+
+
 def _take(
     call: Call, tensor: int, shape: Sequence[Dim], begin: list[int], size: list[int], stride: list[int], made: Value
 ) -> None:
@@ -162,12 +173,7 @@ def _take(
         first == 0 and count in (-1, dim) and step == 1
         for first, count, step, dim in zip(begin, size, stride, shape, strict=True)
     ]
-    groups: list[list[int]] = []
-    for axis in range(rank):
-        if groups and whole[axis] and all(whole[each] for each in groups[-1]) and rank > _CUT:
-            groups[-1].append(axis)
-        else:
-            groups.append([axis])
+    groups = _merged(whole) if rank > _CUT else [[axis] for axis in range(rank)]
     if len(groups) > _CUT:
         raise ExpressionError(f"it takes parts of a tensor of more than {_CUT} dimensions", "merge some")
     flat = [product(shape[axis] for axis in group) for group in groups]

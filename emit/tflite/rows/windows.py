@@ -187,12 +187,7 @@ def convolution(call: Call) -> None:
         padding = VALID
     channels = logical[0]
     bias = added_to(call, channels)
-    options: dict[str, Any] = {
-        "padding": padding,
-        **{f"stride_{side}": each for side, each in zip("hw", window.strides, strict=True)},
-        **{f"dilation_{side}_factor": each for side, each in zip("hw", window.dilations, strict=True)},
-        "fused_activation_function": call.activation,
-    }
+    options = _options(call, window, padding)
     if depthwise:
         options["depth_multiplier"] = channels // int(value.shape[-1])  # type: ignore[arg-type]
     operator = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
@@ -202,6 +197,17 @@ def convolution(call: Call) -> None:
         call.reshape(between, made.shape, call.target())
     else:
         call.write(operator, [tensor, kernel, bias], **options)
+
+
+def _options(call: Call, window: Window, padding: int) -> dict[str, Any]:
+    """How a convolution goes over an image, or over a volume."""
+    sides = "dhw"[-len(window.strides) :]
+    return {
+        "padding": padding,
+        **{f"stride_{side}": each for side, each in zip(sides, window.strides, strict=True)},
+        **{f"dilation_{side}_factor": each for side, each in zip(sides, window.dilations, strict=True)},
+        "fused_activation_function": call.activation,
+    }
 
 
 def _along_line(window: Window) -> Window:
@@ -232,13 +238,7 @@ def _volume(call: Call, window: Window, logical: Array, shape: list[Dim], space:
         tensor, shape = _padded(call, tensor, shape, window, None)
         padding = VALID
     kernel = call.draft.constant(np.ascontiguousarray(logical.transpose(2, 3, 4, 1, 0)), call.result)
-    options = {
-        "padding": padding,
-        **{f"stride_{side}": each for side, each in zip("dhw", window.strides, strict=True)},
-        **{f"dilation_{side}_factor": each for side, each in zip("dhw", window.dilations, strict=True)},
-        "fused_activation_function": call.activation,
-    }
-    call.write("CONV_3D", [tensor, kernel, added_to(call, logical.shape[0])], **options)
+    call.write("CONV_3D", [tensor, kernel, added_to(call, logical.shape[0])], **_options(call, window, padding))
 
 
 def _is_transposed(call: Call) -> bool:
@@ -275,11 +275,7 @@ def transposed_convolution(call: Call) -> None:
         full, before, final = [1, *full], [0, *before], [result[0], 1, *result[1:]]
     weights = _stored_kernel(call, np.ascontiguousarray(kernel.transpose(1, 2, 3, 0)))
     bias = added_to(call, kernel.shape[1])
-    totals = [max(whole - size, 0) for whole, size in zip(full, final[1:-1], strict=True)]
-    same = all(
-        -(-size // stride) == read and start == total // 2
-        for size, stride, read, start, total in zip(final[1:-1], strides, space, before, totals, strict=True)
-    )
+    same = all(map(_is_same, final[1:-1], strides, space, before, full))
     larger = [max(whole, size + start) for whole, size, start in zip(full, final[1:-1], before, strict=True)]
     computed = final if same else [final[0], *larger, final[3]]
     options = {"padding": SAME if same else VALID, "stride_h": strides[0], "stride_w": strides[1]}
@@ -293,6 +289,11 @@ def transposed_convolution(call: Call) -> None:
         last = call.step("SLICE", [last, begin, size], final)
     if final != list(result):
         call.reshape(last, made.shape, target)
+
+
+def _is_same(size: int, stride: int, read: int, start: int, whole: int) -> bool:
+    """Whether padding SAME cuts off what is computed beyond the result, along a dimension: as much on either side."""
+    return -(-size // stride) == read and start == max(whole - size, 0) // 2
 
 
 def _stored_kernel(call: Call, kernel: Array) -> int:
