@@ -191,6 +191,29 @@ def test_entries_that_cannot_be_read(method: int, tmp_path: Path, capsys: pytest
     assert "labels.txt" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("keys", [[], ["one"], ["one", "other"]])
+@pytest.mark.parametrize("version", [b"", b"\0\0", b"1.14.0\0\0", b" 2.9 ", b"2.1\0left over"])
+@pytest.mark.parametrize("description", ["", "Tells cats from dogs."])
+def test_what_a_file_says_of_itself(description: str, version: bytes, keys: Sequence[str]) -> None:
+    """Whatever of it there is, and no more: a single signature is the model."""
+    build = Builder()
+    x, y = build.input("x", (2,)), build.tensor("y", (2,))
+    build.operator("ABS", [x], [y])
+    build.model.description = description
+    build.metadata("min_runtime_version", version)
+    for key in keys:
+        build.signature({"given": x}, {"made": y}, key)
+    oldest = version.split(b"\0")[0].decode().strip()
+    expected = {"description": description, "min_runtime_version": oldest}
+    if len(keys) > 1:
+        expected |= {"signature": keys[0], "signatures": json.dumps(keys)}
+    told = {each.key: each.value for each in layoutsolve.convert(build.finish(y)).model.metadata_props}
+    names = ("description", "min_runtime_version", "signature", "signatures")
+    assert {name: told[name] for name in names if name in told} == {
+        name: each for name, each in expected.items() if each
+    }
+
+
 LIMITED = """
 import resource, sys, time
 from layoutsolve.frontend.tflite.reading import metadata
