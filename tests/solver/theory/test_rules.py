@@ -143,14 +143,21 @@ def test_shapes_that_contradict_each_other(operator: str) -> None:
     assert tried
 
 
-@pytest.mark.parametrize("operator", sorted(RELATED))
-def test_siblings_are_covered(operator: str) -> None:
-    """They have rules, and where a row may be of several ways each has a name."""
-    graphs = [graph_of(operator, seed)[0] for seed in FEWER]
+PARTLY = ("RMSNormalization", "Reshape")
+"""Operators of which a case has forms without a rule."""
+
+
+@pytest.mark.parametrize("operator", sorted({*CASES, *RELATED}))
+def test_cases_are_covered(operator: str) -> None:
+    """Every form of an operator that a case draws has a rule, and where a row may be of several ways each has a name:
+    a rule that gives up a form computes the same, and costs Transposes.
+    """
+    graphs = [graph_of(operator, seed)[0] for seed in SEEDS]
     nodes = [(graph, node) for graph in graphs for node in graph.nodes if operator_name(node) == operator]
     found = [known_rule(Site(*each)) for each in nodes]
     ways = [way for each in found if each is not None and len(each.ways) > 1 for way in each.ways]
-    assert any(found) and all(way.kind for way in ways)
+    assert (any if operator in PARTLY else all)(found) and nodes
+    assert operator in CASES or all(way.kind for way in ways)
 
 
 @pytest.mark.parametrize("operator", sorted(CASES))
