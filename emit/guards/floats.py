@@ -51,6 +51,9 @@ looked at behind each.
 _VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 """Operators that leave all numbers where they are."""
 
+_ROWS = 3
+"""The dimensions of what is added in one kernel with a normalization."""
+
 _MATRIX = 2
 """The dimensions of what a Gemm gives."""
 
@@ -121,7 +124,11 @@ def _narrowest(pool: NodeProto) -> int:
 
 
 def normalised(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """The normalisation that alone reads a sum: the kernel that adds as well takes several times as long as the two."""
+    """The normalisation that alone reads a sum of two values of three dimensions: the kernel that adds as well takes
+    several times as long as the two.
+    """
+    if any(scope.rank(name) not in (None, _ROWS) for name in node.input):
+        return ()
     readers = scope.readers.get(node.output[0], ())
     alone = [reader.op_type for reader in readers] == ["LayerNormalization"] and node.output[0] not in scope.results
     return readers if alone else ()
