@@ -17,7 +17,7 @@ VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 class Moves:
     """The operators of a model, those in branches and loops included, that run and only move or reshape data.
 
-    ``hidden`` is time that kernels lose by layouts, in Transposes.
+    ``hidden`` is time that kernels lose by layouts, in Transposes, less those that are not executed.
     """
 
     transposes: int
@@ -39,12 +39,13 @@ class Moves:
 
         Where what is ``executed`` counts, less of it is better at no more Transposes: a Reshape is nothing beside it.
         Layout penalties are whole Transposes, and rough: more Transposes than the source has are worth them where less
-        than half is executed.
+        than half is executed; all of them count then, as all are executed where less is optimized.
         """
         if self.counts < source.counts or (self.counts == source.counts and self.hidden < source.hidden):
             return True
-        share = 1 if self.transposes <= source.transposes else 2
-        return executed and share * self.executed < source.executed
+        if self.transposes <= source.transposes:
+            return executed and self.executed < source.executed
+        return executed and 2 * (self.transposes + max(0, self.hidden)) < source.executed
 
 
 def moves(model: ModelProto, hidden: int = 0) -> Moves:

@@ -120,7 +120,7 @@ def tiers(conversion: Conversion) -> Markup:
 def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Markup:
     """What each strategy leaves."""
     prices = [each.price for each in found.values() if not isinstance(each, StrategyError)]
-    most = max((price.transposes + price.hidden for price in prices), default=0)
+    most = max((price.transposes + max(0, price.hidden) for price in prices), default=0)
     bars: list[Markup] = []
     for name, each in found.items():
         bars.append(element("span", name, class_="label own" if name == own else "label"))
@@ -129,7 +129,7 @@ def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Mar
             continue
         price = each.price
         value = f"{price.transposes} + {price.hidden} · {sizes(price.bytes)}"
-        bars += [_track(most, t=price.transposes, h=price.hidden), element("span", value, class_="value")]
+        bars += [_track(most, t=price.transposes, h=max(0, price.hidden)), element("span", value, class_="value")]
     keys = element(
         "div", _key("transpose", "Transposes"), _key("slow", "layout penalty"), "and bytes moved", class_="keys"
     )

@@ -75,7 +75,7 @@ class _Written:
         names = {place: name for name, place in self.located.items()}
         for number, operator in enumerate(self.assignment.problem.operators):
             row = self.assignment.row(number)
-            if operator.node >= 0 and row.price.hidden:
+            if operator.node >= 0 and row.price.hidden > 0:
                 for port in zip(operator.ports[operator.inputs :], row.layouts[operator.inputs :], strict=True):
                     if port in names:
                         yield names[port], self._loss(operator, row.price.hidden, row.form)

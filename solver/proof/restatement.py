@@ -63,10 +63,12 @@ class Restated:
 
     @staticmethod
     def inside(found: Assignment) -> int:
-        """The layout penalties that kernels make, and what crosses, so that no file shows them."""
+        """The layout penalties that kernels make, what crosses, and Transposes that are not executed, so that no file
+        shows them.
+        """
         own = [found.row(number).price for number in range(len(found.rows))]
         crossing = sum(each.price for each in crossings(found)) if found.goal.target.chooses else 0
-        return crossing + sum(each.hidden for each in own if not each.transposes)
+        return crossing + sum(each.hidden for each in own if not each.transposes or each.hidden < 0)
 
     @property
     def claimed(self) -> Levels:

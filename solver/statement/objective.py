@@ -71,9 +71,11 @@ class Goal:
     @property
     def offer(self) -> Offer:
         """What ways there are to run operators. Where time counts first those for labels that the graph cuts are left
-        out, which take more of it than what they save: :attr:`Assignment.kept` says so.
+        out, which take more of it than what they save: :attr:`Assignment.kept` says so. Where layout penalty is a level
+        by itself no Transpose is taken off it.
         """
-        return replace(self.target.offer, cuts=not {"hidden", "nanoseconds"}.intersection(self.levels[0]))
+        cuts = not {"hidden", "nanoseconds"}.intersection(self.levels[0])
+        return replace(self.target.offer, cuts=cuts, executed=("hidden",) not in self.levels)
 
     @property
     def counted(self) -> bool:

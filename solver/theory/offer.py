@@ -59,7 +59,8 @@ class Offer:
     alternative, whether it can be run at all. ``idioms`` are the names of those that are preferred to an operator, the
     best first. ``table`` returns for a node and its rule the rule with the forms that the target has instead, None
     where it has none; where it ``chooses`` backends nodes may have markers. Ways for labels
-    that the graph ``cuts`` may be left out. By default there is what ONNX has.
+    that the graph ``cuts`` may be left out, and so may ways with Transposes that are not ``executed``, which only a
+    level of what is executed can price. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
@@ -68,6 +69,7 @@ class Offer:
     table: Callable[[Site, Rule | None], Rule | None] | None = None
     chooses: bool = False
     cuts: bool = True
+    executed: bool = True
 
 
 EVERYTHING = Offer()
@@ -82,7 +84,9 @@ def form(operator: str, *only: str, writes: str, kinds: tuple[str, ...] = ()) ->
     def register(function: FormFunction) -> FormFunction:
         for name in only:
             FORMS[name, operator] = (*FORMS.get((name, operator), ()), function)
-            WRITTEN[f"{name} {operator}"], KINDS[name, operator] = writes, kinds
+            written = f"{name} {operator}"
+            WRITTEN[written] = "; ".join(filter(None, (WRITTEN.get(written), writes)))
+            KINDS[name, operator] = (*KINDS.get((name, operator), ()), *kinds)
         return function
 
     return register
@@ -118,7 +122,7 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     name = operator_name(site.node)
     own = dict.fromkeys(function for each in sorted(offer.has) for function in FORMS.get((each, name), ()))
     ways = [*found.ways, *(way for function in own for way in function(site, found))]
-    offered = [way for way in ways if offer.runs(site.node.op, way)]
+    offered = [way for way in ways if offer.runs(site.node.op, way) and (offer.executed or way.form.price.hidden >= 0)]
     others = (IDIOMS[name, each](site, found) for each in offer.idioms.get(name, ()))
     if idioms := tuple(each for each in others if each is not None):
         found = replace(found, idioms=idioms)
