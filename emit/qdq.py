@@ -22,7 +22,8 @@ import numpy as np
 from layoutsolve.emit import qlinear, selected_weights, slow_int8_kernels
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
-from layoutsolve.ir.graph import CAPTURES, KEPT, Array, Node, Quant, Value
+from layoutsolve.ir.graph import CAPTURES, KEPT, Array, Graph, Node, Quant, Value
+from layoutsolve.ir.saturation import may_have_kernel
 from layoutsolve.proto.messages import AttributeProto, graphs_in
 from layoutsolve.proto.scopes import rename
 
@@ -31,6 +32,11 @@ _ADDING = ("AveragePool", "Conv", "ConvTranspose")
 
 _CHANNELS, _BYTE, _HELD = 1, 255, 1 << 24
 """The dimension of channels, the largest difference of two bytes, and up to where floats hold all integers."""
+
+_LAYER, _WIDTH, _ROWS, _TINY = ("Gemm", "MatMul"), 256, 8, np.float32(2.0**-126)
+"""The products of which OpenVINO makes one kernel where they follow each other, their most columns and rows there, and
+the least number that no runtime takes for 0.
+"""
 
 
 def write(writer: Writer, node: Node) -> None:
@@ -48,7 +54,10 @@ def write(writer: Writer, node: Node) -> None:
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
         return
     inputs = [(writer.stored(name) if node.storage else _real(writer, name)) if name else "" for name in node.inputs]
-    attributes = dict(node.attributes)
+    attributes, op = dict(node.attributes), node.op.removeprefix(KEPT)
+    bias = _unequal_bias(writer, node)
+    if bias is not None:
+        op, inputs[2:] = "Gemm", [writer.initializer(writer.taken.derived(node.outputs[0], "bias"), "float32", bias)]
     if CAPTURES in attributes:
         inputs = _captured(attributes, inputs)
     while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
@@ -56,7 +65,7 @@ def write(writer: Writer, node: Node) -> None:
     quants = [writer.graph.values[name].quant if name and not node.storage else None for name in node.outputs]
     pairs = list(zip(node.outputs, quants, strict=True))
     outputs = [writer.taken.derived(name, "real") if quant else writer.name(name) for name, quant in pairs]
-    writer.node(node.op.removeprefix(KEPT), inputs, outputs, attributes, node.domain)
+    writer.node(op, inputs, outputs, attributes, node.domain)
     for real, (name, quant) in zip(outputs, pairs, strict=True):
         if quant:
             _quantize(writer, real, name, quant)
@@ -125,6 +134,41 @@ def _of_weights(writer: Writer, node: Node, others: Sequence[Value]) -> tuple[Ar
     sums = _BYTE * np.abs(integers).sum(tuple(axis for axis in range(integers.ndim) if axis != at), np.float64)
     added = (np.abs(bias.data.astype(np.float64)) for bias in others[1:] if bias.data is not None)
     return weights.quant.scale, float(sum((each.max(initial=0) for each in added), sums.max(initial=0)))
+
+
+def _unequal_bias(writer: Writer, node: Node) -> Array | None:
+    """A bias for a product that OpenVINO may join to others, in place of none or one of equal numbers: the same but for
+    the last bit of one of them; None for all other nodes.
+
+    OpenVINO (TokenizeMLPSeqSnippets) makes one kernel of products that follow each other. Its results are wrong, by the
+    whole range, unless each product adds a vector of its own, and one of equal numbers is a scalar to it.
+    """
+    width = writer.graph.values[node.outputs[0]].shape[-1] if _may_be_joined(writer.graph, node) else None
+    if not isinstance(width, int):
+        return None
+    given = node.inputs[2] if len(node.inputs) > 2 else ""
+    bias = writer.graph.values[given] if given else Value("", "float32", (1,), data=np.zeros(1, np.float32))
+    if bias.data is None:
+        return None
+    real = bias.quant.real(bias.data) if bias.quant else bias.data
+    if (real != real.flat[0]).any() or (width == 1 and real.any()):
+        return None
+    unequal = np.full(width, real.flat[0], np.float32)
+    unequal[:1] = max(np.nextafter(unequal[0], np.float32(np.inf)), _TINY, key=abs)
+    return unequal
+
+
+def _may_be_joined(graph: Graph, node: Node) -> bool:
+    """Whether a node is a product of few numbers by int8 weights."""
+    if node.op not in _LAYER or not may_have_kernel(graph, node) or node.attributes.get("transA"):
+        return False
+    x, weights, made = (graph.values[name] for name in (*node.inputs[:2], node.outputs[0]))
+    if weights.dtype != "int8" or weights.quant is None or weights.data is None or len(x.shape) != len(made.shape):
+        return False
+    sizes, most = (*x.shape, made.shape[-1]), (_ROWS, _WIDTH, _WIDTH)
+    return len(sizes) == len(most) and all(
+        isinstance(n, int) and n <= limit for n, limit in zip(sizes, most, strict=True)
+    )
 
 
 def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
+import onnx
 import pytest
 
 from layoutsolve.emit import nodes_of, serialise
 from layoutsolve.ir.graph import Array, Graph, Quant
-from tests.graphs import GraphBuilder, run
+from tests.graphs import GraphBuilder, computed, run
 
 STEPS = (0.05, 0.07)
 
@@ -72,3 +74,43 @@ def test_parameters_along_an_axis(axis: int) -> None:
     assert [attribute.i for attribute in node.attribute] == [axis]
     expected = graph.values[weights].quant.real(np.arange(24).reshape(4, 6))  # type: ignore[union-attr]
     np.testing.assert_allclose(run(graph, [np.zeros((4, 6), np.int8)])[0], expected, rtol=1e-6)
+
+
+def layers(seed: int) -> Graph:
+    """Layers of bytes, one after another, some by the limits of what OpenVINO joins, with a bias of any kind."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    rows, *widths = int(random.choice([1, 8, 9])), *map(int, random.choice([1, 16, 256, 257], 4))
+    name = b.input(rows, widths[0], dtype="int8", quant=quant(0.02))
+    for before, after in pairwise(widths):
+        scales = random.uniform(0.5, 1, after).astype(np.float32) / (before * 127)
+        numbers = random.integers(-127, 128, (before, after))
+        steps = Quant(scales, np.zeros(after, np.int8), 1)
+        inputs = [name, b.constant(numbers, str(random.choice(["int8", "int8", "uint8"])), steps)]
+        biases = [None, np.zeros(after), np.full(after, -0.25), random.uniform(-1, 1, after)]
+        bias = biases[int(random.integers(4))]
+        op = "Gemm" if bias is not None or random.integers(2) else "MatMul"
+        inputs += [] if bias is None else [b.constant(bias.astype(np.float32), "float32")]
+        name = b.op(op, *inputs, shape=(rows, after), dtype="int8", quant=quant(0.02))
+    return b.graph(name)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_layers_have_a_bias(seed: int) -> None:
+    """Each product of few numbers by int8 weights adds a vector of numbers that differ, which changes no result."""
+    graph = layers(seed)
+    model = serialise(graph)
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    products = [each for each in model.graph.node if each.op_type in ("Gemm", "MatMul")]
+    for node, written in zip(graph.nodes, products, strict=True):
+        (rows, width), weights = graph.values[node.outputs[0]].shape, graph.values[node.inputs[1]]
+        few = rows <= 8 and max(width, weights.shape[0]) <= 256 and weights.dtype == "int8"
+        bias = constants[written.input[2]] if len(written.input) > 2 else None
+        assert not few or (bias is not None and (width == 1 or np.unique(bias).size > 1))
+        assert few or (written.op_type, len(written.input)) == (node.op, len(node.inputs))
+    data = np.random.default_rng(seed).integers(-128, 128, graph.values[graph.inputs[0]].shape).astype(np.int8)
+    (result,) = computed(model, [data])
+    for each in model.graph.initializer:
+        if each.name.endswith("/bias"):
+            equal = constants[each.name][-1] if each.dims[0] > 1 else 0
+            each.CopyFrom(onnx.numpy_helper.from_array(np.full(each.dims[0], equal, np.float32), each.name))
+    np.testing.assert_array_equal(computed(model, [data])[0], result)
