@@ -169,6 +169,10 @@ def _resize(operator: Operator, read: Read, written: Sequence[Tensor]) -> int:
     return 3 if later else 1
 
 
+def _update(operator: Operator, read: Read, written: Sequence[Tensor]) -> int:
+    return 2 if _type(read, 2) == "int64" else 1
+
+
 def _gather(operator: Operator, read: Read, written: Sequence[Tensor]) -> int:
     return 5 if operator.options.get("batch_dims") else 1
 
@@ -181,6 +185,7 @@ _SPECIAL = {
     "CAST": _cast,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _convolution,
+    "DYNAMIC_UPDATE_SLICE": _update,
     "FULLY_CONNECTED": _fully_connected,
     "GATHER": _gather,
     "QUANTIZE": _quantize,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
@@ -18,7 +20,7 @@ from layoutsolve.emit.tflite.sharing import separated
 from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.tflite.reading.model import Model, Signature, Subgraph
-from layoutsolve.ir.graph import KEPT, Graph, Node
+from layoutsolve.ir.graph import CONTROL, KEPT, OPENING, Graph, Node
 
 SIGNATURE = "serving_default"
 """The key of the signature of a model that has none in its source."""
@@ -44,23 +46,41 @@ def written(
             draft.value(name)
     except ExpressionError as error:
         raise _refused(error) from error
+    flows = Flows(draft, 1 if source is None else len(source.model.subgraphs))
+    gaps = _nodes(draft, flows, source)
+    if gaps:
+        raise UnsupportedError(gaps)
+    try:
+        return _model(draft, flows, source, facts or {}, {} if made is None else made)
+    except ExpressionError as error:
+        raise _refused(error) from error
+
+
+def _nodes(draft: Draft, flows: Flows, source: Origins | None) -> list[Gap]:
+    """Write all nodes; what LiteRT does not express of them."""
+    graph = draft.graph
     same = copies(graph, source) if source is not None else {}
     copied = with_states(graph, {number for copy in same.values() for number in copy.nodes})
     together, gone = fused(graph, copied)
     copier = Copier(draft, source) if source is not None else None
     gaps: list[Gap] = []
+    opened: list[Node] = []
     for number, node in enumerate(graph.nodes):
         if number in same and copier is not None:
             copier.write(same[number])
-        if number not in copied and number not in gone:
-            draft.origin = None if node.origin is None else (node.origin.subgraph, node.origin.index)
-            gaps += _node(draft, node, together.get(number), source is not None)
-    if gaps:
-        raise UnsupportedError(gaps)
-    try:
-        return _model(draft, source, facts or {}, {} if made is None else made)
-    except ExpressionError as error:
-        raise _refused(error) from error
+        if number in copied or number in gone:
+            continue
+        if node.op in CONTROL:
+            gaps += _gap(node, partial(flows.note, node))
+            opened += [node] if node.op in OPENING else []
+            continue
+        here = flows.drafts[node.region]
+        here.origin = None if node.origin is None else (node.origin.subgraph, node.origin.index)
+        own = together.get(number) or Fused(node.outputs[0] if node.outputs else "")
+        gaps += _gap(node, partial(_write, here, node, own, source is not None))
+    for node in reversed(opened):
+        gaps += _gap(node, partial(flows.close, node), flows.result(node))
+    return gaps
 
 
 def _refused(error: ExpressionError) -> UnsupportedError:
@@ -68,29 +88,21 @@ def _refused(error: ExpressionError) -> UnsupportedError:
     return UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)])
 
 
-def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
+def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
     """The model of all that is drafted, with what the source says of itself. ``made`` is filled."""
     graph = draft.graph
-    inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
     name = "main" if source is None else source.model.subgraphs[source.position].name
-    ends = frozenset((*inputs, *outputs))
-    if source is None:
-        draft.operators = absorbed(draft, ends)
-    draft.operators = within_limits(draft)
-    draft.operators = merged(draft, ends)
-    for operator in draft.operators:
-        origin = draft.origins[operator.index] if operator.index != BETWEEN else None
-        if origin is not None:
-            made.setdefault(origin, []).append(operator.name)
-    operators = tuple(compacted(draft, separated(draft, ends), ends))
-    inputs, outputs = (tuple(draft.value(name) for name in names) for names in (graph.inputs, graph.outputs))
-    subgraph = Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)
+    subgraph = _finished(draft, name, (graph.inputs, graph.outputs), source is None, made)
+    added = [
+        _finished(body, f"{name}_{number}", (body.inputs, body.outputs), source is None, made)
+        for number, body in enumerate(flows.subgraphs, flows.first)
+    ]
     ports = [
         {graph.names.get(name, name): draft.value(name) for name in names} for names in (graph.inputs, graph.outputs)
     ]
     told = {key: memoryview(value.encode()) for key, value in facts.items()}
     if source is None:
-        return Model((subgraph,), (Signature(SIGNATURE, 0, *ports),), told, {}, "", 0)
+        return Model((subgraph, *added), (Signature(SIGNATURE, 0, *ports),), told, {}, "", 0)
     before = source.model.subgraphs[source.position]
     places = {
         index: draft.value(name)
@@ -103,7 +115,28 @@ def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str], made:
     signatures = tuple(
         _renumbered(each, places) if each.subgraph == source.position else each for each in source.model.signatures
     )
-    return replace(source.model, subgraphs=subgraphs, signatures=signatures, metadata={**source.model.metadata, **told})
+    metadata = {**source.model.metadata, **told}
+    found = replace(source.model, subgraphs=(*subgraphs, *added), signatures=signatures, metadata=metadata)
+    return without_unused(found, source.model, source.position)
+
+
+def _finished(
+    draft: Draft, name: str, ends: tuple[Sequence[str], Sequence[str]], anew: bool, made: Written
+) -> Subgraph:
+    """The subgraph of a draft, ``made`` is filled; what is written ``anew`` may compute otherwise."""
+    draft.operators = in_order(draft.operators)
+    kept = frozenset(draft.value(name) for names in ends for name in names)
+    if anew:
+        draft.operators = absorbed(draft, kept)
+    draft.operators = within_limits(draft)
+    draft.operators = merged(draft, kept)
+    for operator in draft.operators:
+        origin = draft.origins[operator.index] if operator.index != BETWEEN else None
+        if origin is not None:
+            made.setdefault(origin, []).append(operator.name)
+    operators = tuple(compacted(draft, separated(draft, kept), kept))
+    inputs, outputs = (tuple(draft.value(name) for name in names) for names in ends)
+    return Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)
 
 
 def _renumbered(signature: Signature, places: Mapping[int, int]) -> Signature:
@@ -121,15 +154,15 @@ def _pairs(tensors: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]
     return list(zip(different if len(different) == len(names) else tensors, names, strict=True))
 
 
-def _node(draft: Draft, node: Node, together: Fused | None, exactly: bool) -> list[Gap]:
-    """Write a node; what LiteRT does not express of it."""
+def _gap(node: Node, write: Callable[[], None], result: str = "") -> list[Gap]:
+    """Write a node, of which ``result`` is told where it has no output itself; what LiteRT does not express of it."""
     try:
-        _write(draft, node, together or Fused(node.outputs[0] if node.outputs else ""), exactly)
+        write()
     except ExpressionError as error:
         origin = node.origin
         op = node.op.removeprefix(KEPT)
         place = (origin.subgraph, origin.index, origin.operator) if origin is not None else (0, 0, op)
-        return [Gap(*place, node.outputs[0] if node.outputs else "", f"in LiteRT {error.reason}", error.remedy)]
+        return [Gap(*place, node.outputs[0] if node.outputs else result, f"in LiteRT {error.reason}", error.remedy)]
     return []
 
 
@@ -142,7 +175,7 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         bound = Node("Gemm", (*node.inputs[:2], together.bias), node.outputs, {}, node.origin)
         call = Call(draft, bound, together.result, together.activation)
     row = ROWS.get(call.op)
-    if row is None or node.region is not None or node.op.startswith(KEPT):
+    if row is None or node.op.startswith(KEPT):
         raise ExpressionError(
             f"no operator expresses {call.op.removeprefix(KEPT)}", "cut the model with --from or --to"
         )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call, Draft
 from layoutsolve.ir.graph import Dim, Node, Region, Shape, Value
@@ -243,8 +245,27 @@ def _loop(call: Call, write: Write) -> None:
     _tie(call, "Loop", [first, "", trips], [], (turns.region,))
     _tie(call, "Turn", [], [draft.add(value).name for value in turns.before], (turns.region,))
     again, *elements = turns.write(write)
+    again = turns.before[1] if _passes_on(draft.nodes[place:], again.name, turns.before[1].name) else again
+    if again is turns.before[1] and (not first or _holds(draft.values[first])):
+        again = draft.constant(np.ones(len(again.shape) * (1,), np.bool_), f"{again.name}_again")
     draft.nodes[place] = replace(draft.nodes[place], inputs=(first, again.name, trips))
-    turns.collect(elements, draft.types.fresh(f"{call.origin}_turns"), [(0, 0)] * len(elements))
+    counted = trips and _holds(again) and (not first or _holds(draft.values[first]))
+    known = draft.values[trips].data if counted else None
+    count = draft.types.fresh(f"{call.origin}_turns") if known is None else max(int(known.reshape(-1)[0]), 0)
+    turns.collect(elements, count, [(0, 0)] * len(elements))
+
+
+def _holds(condition: Value) -> bool:
+    """Whether a condition is known to be true."""
+    return condition.data is not None and bool(condition.data.all())
+
+
+def _passes_on(nodes: Sequence[Node], name: str, given: str) -> bool:
+    """Whether a value is one that is given, or a copy of it."""
+    copies = {node.outputs[0]: node.inputs[0] for node in nodes if node.op == "Identity" and not node.domain}
+    while name in copies and name != given:
+        name = copies[name]
+    return name == given
 
 
 def _counted(graph: GraphProto) -> list[Value]:
