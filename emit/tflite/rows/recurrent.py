@@ -16,13 +16,14 @@ from layoutsolve.ir.graph import Array, Dim, Shape
 MOST_STEPS = 512
 """The most steps that are written, in all directions."""
 
+_ACTIVATIONS = {"Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH"}
 _DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One direction of a recurrent operator: how many rows each gate has, and its weights of inputs and states, with
-    what is added to both.
+    what is added to both. ``activations`` are its own, and ``peepholes`` what gates of an LSTM see of its cells.
     """
 
     call: Call
@@ -32,6 +33,8 @@ class Direction:
     states: Array
     added: Array
     recurrent: Array
+    activations: Sequence[str]
+    peepholes: Array | None
 
     @property
     def shape(self) -> list[Dim]:
@@ -57,9 +60,20 @@ class Direction:
         """An operator of two states."""
         return self.call.step(operator, [one, other], self.shape)
 
-    def bent(self, operator: str, state: int) -> int:
-        """An activation of a state."""
-        return self.call.step(operator, [state], self.shape)
+    def bent(self, place: int, state: int) -> int:
+        """One of the activations, by its number, of a state."""
+        clip = float(self.call.attribute("clip", 0.0) or 0.0)
+        if clip:
+            for operator, limit in (("MINIMUM", clip), ("MAXIMUM", -clip)):
+                state = self.call.step(operator, [state, self.call.constant(limit, "float32")], self.shape)
+        return self.call.step(self.activations[place], [state], self.shape)
+
+    def peeped(self, gate: int, cell: int, place: int) -> int:
+        """A gate with what it sees of the cells."""
+        if self.peepholes is None:
+            return gate
+        weights = self.call.constant(np.split(self.peepholes, 3)[place], "float32")
+        return self.both("ADD", gate, self.both("MUL", cell, weights))
 
 
 States = tuple[int, ...]
@@ -73,10 +87,15 @@ def _lstm(direction: Direction, given: int, states: States) -> States:
         "ADD", [given, direction.product(hidden, direction.states)], [direction.batch, 4 * direction.hidden]
     )
     opened, shown, kept, new = direction.gates(together, 4)
-    stays = direction.both("MUL", direction.bent("LOGISTIC", kept), cell)
-    comes = direction.both("MUL", direction.bent("LOGISTIC", opened), direction.bent("TANH", new))
-    cell = direction.both("ADD", stays, comes)
-    return direction.both("MUL", direction.bent("LOGISTIC", shown), direction.bent("TANH", cell)), cell
+    opened = direction.bent(0, direction.peeped(opened, cell, 0))
+    if direction.call.attribute("input_forget", 0):
+        kept = direction.both("SUB", direction.call.constant(1.0, "float32"), opened)
+    else:
+        kept = direction.bent(0, direction.peeped(kept, cell, 2))
+    comes = direction.both("MUL", opened, direction.bent(1, new))
+    cell = direction.both("ADD", direction.both("MUL", kept, cell), comes)
+    shown = direction.bent(0, direction.peeped(shown, cell, 1))
+    return direction.both("MUL", shown, direction.call.step(direction.activations[2], [cell], direction.shape)), cell
 
 
 def _gru(direction: Direction, given: int, states: States, after: bool) -> States:
@@ -86,27 +105,25 @@ def _gru(direction: Direction, given: int, states: States, after: bool) -> State
     weights = np.split(direction.states, 3)
     added = np.split(direction.recurrent, 3)
     update, reset = (
-        direction.bent("LOGISTIC", direction.both("ADD", part, direction.product(hidden, weights[place])))
+        direction.bent(0, direction.both("ADD", part, direction.product(hidden, weights[place])))
         for place, part in enumerate((update_in, reset_in))
     )
     if after:
         inner = direction.both("MUL", reset, direction.product(hidden, weights[2], added[2]))
     else:
         inner = direction.product(direction.both("MUL", reset, hidden), weights[2])
-    new = direction.bent("TANH", direction.both("ADD", new_in, inner))
+    new = direction.bent(1, direction.both("ADD", new_in, inner))
     moved = direction.both("MUL", update, direction.both("SUB", hidden, new))
     return (direction.both("ADD", new, moved),)
 
 
 def _rnn(direction: Direction, given: int, states: States) -> States:
-    return (direction.bent("TANH", direction.both("ADD", given, direction.product(states[0], direction.states))),)
+    return (direction.bent(0, direction.both("ADD", given, direction.product(states[0], direction.states))),)
 
 
 @row("LSTM")
 def lstm(call: Call) -> None:
-    """LSTM without peepholes."""
-    if call.has(7):
-        raise ExpressionError("it has peepholes", "use an LSTM without")
+    """LSTM."""
     _unrolled(call, 4, 2, _lstm)
 
 
@@ -118,19 +135,24 @@ def gru(call: Call) -> None:
 
 @row("RNN")
 def rnn(call: Call) -> None:
-    """RNN of tanh."""
+    """RNN."""
     _unrolled(call, 1, 1, _rnn)
 
 
+def _activations(call: Call, directions: int) -> list[list[str]]:
+    """The activations of each direction, as operators of LiteRT."""
+    usual = _DEFAULTS[call.op]
+    told = list(call.attribute("activations") or usual * directions)
+    unknown = [name for name in told if name not in _ACTIVATIONS]
+    if unknown or len(told) != len(usual) * directions:
+        raise ExpressionError(f"its activation is {', '.join(unknown)}", f"use {', '.join(_ACTIVATIONS)}")
+    found = [_ACTIVATIONS[name] for name in told]
+    return [found[place : place + len(usual)] for place in range(0, len(found), len(usual))]
+
+
 def _check(call: Call, steps: int, directions: int) -> None:
-    told = tuple(call.attribute("activations") or _DEFAULTS[call.op] * directions)
-    if told != _DEFAULTS[call.op] * directions or call.attribute("clip") or call.attribute("input_forget", 0):
-        raise ExpressionError("it has other activations than the usual ones, or limits", "use the usual ones")
     if call.attribute("layout", 0):
         raise ExpressionError("its batch comes first", "use layout=0")
-    lengths = call.data(4)
-    if call.has(4) and (lengths is None or (lengths != steps).any()):
-        raise ExpressionError("its sequences end early", "leave sequence_lens out")
     if steps * directions > MOST_STEPS:
         raise ExpressionError(
             f"it has {steps * directions} steps, where {MOST_STEPS} are the most", "shorten it with --shape"
@@ -147,6 +169,8 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
     directions, hidden = weights.shape[0], recurrent.shape[2]
     _check(call, steps, directions)
     added = call.known(3, "biases") if call.has(3) else np.zeros((directions, 2 * gates * hidden), np.float32)
+    activations, lengths = _activations(call, directions), _lengths(call, steps)
+    peepholes = call.known(7, "peepholes") if call.op == "LSTM" and call.has(7) else [None] * directions
     shown: list[list[int]] = []
     last: list[States] = []
     for number in range(directions):
@@ -155,17 +179,43 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         whole = first + second
         if late:
             whole = np.concatenate([whole[: 2 * hidden], first[2 * hidden :]])
-        direction = Direction(call, hidden, batch, weights[number], recurrent[number], whole, second)
+        own = activations[number], peepholes[number]
+        direction = Direction(call, hidden, batch, weights[number], recurrent[number], whole, second, *own)
         backwards = call.attribute("direction", "forward") == "reverse" or number == 1
         given = _given(direction, value.shape, gates)
         now = tuple(_initial(call, 5 + place, number, direction) for place in range(states))
         results = [0] * steps
         for step in reversed(range(steps)) if backwards else range(steps):
-            now = cell(direction, given[step], now)
+            before, now = now, cell(direction, given[step], now)
             results[step] = now[0]
+            if lengths is not None:
+                now, results[step] = _ended(direction, lengths, step, before, now)
         shown.append(results)
         last.append(now)
     _outputs(call, shown, last, states)
+
+
+def _lengths(call: Call, steps: int) -> int | None:
+    """The tensor of the lengths of sequences, one a row; None where all are as long as can be."""
+    known = call.data(4)
+    if not call.has(4) or (known is not None and (known == steps).all()):
+        return None
+    return call.reshape(call.tensor(4), (*call.value(4).shape, 1))
+
+
+def _ended(direction: Direction, lengths: int, step: int, before: States, now: States) -> tuple[States, int]:
+    """The states after a step, and what is shown of it: sequences that are over keep theirs, and show nothing."""
+    call = direction.call
+    on = call.temporary([direction.batch, 1], "bool")
+    call.draft.write("GREATER", [lengths, call.constant(step)], [on], {})
+    kept = tuple(_chosen(direction, on, *pair) for pair in zip(now, before, strict=True))
+    return kept, _chosen(direction, on, now[0], call.constant(0.0, "float32"))
+
+
+def _chosen(direction: Direction, on: int, one: int, other: int) -> int:
+    made = direction.call.temporary(direction.shape)
+    direction.call.draft.write("SELECT_V2", [on, one, other], [made], {})
+    return made
 
 
 def _given(direction: Direction, shape: tuple[Dim, ...], gates: int) -> list[int]:

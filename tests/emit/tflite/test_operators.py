@@ -86,6 +86,7 @@ REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Reduce
               "ReduceProd", "ReduceSum", "ReduceSumSquare")  # fmt: skip
 P = real(*IMAGE, low=0.1, high=1.3)
 LSTM = (real(5, 2, 3), real(2, 16, 3), real(2, 16, 4), real(2, 32), None, real(2, 2, 4), real(2, 2, 4))
+LENGTHS, OTHERS = whole(2, 5, dtype="int32"), ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Relu"]
 TWICE = whole(1, 1, 2, 2, dtype="float32")
 GRU = real(5, 2, 3), real(1, 12, 3), real(1, 12, 4), real(1, 24)
 CASES: Mapping[str, Sequence[Case]] = {
@@ -198,12 +199,20 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(X, None, None, whole(1, 4, 9, 11), mode="linear", coordinate_transformation_mode="align_corners"),
         Case(X, None, None, whole(1, 4, 9, 11), mode="cubic"), Case(X, None, None, whole(1, 7, 6, 8), mode="linear"),
     ],
-    "LSTM": [Case(*LSTM, fed=(0, 5, 6), outputs=3, hidden_size=4, direction="bidirectional")],
+    "LSTM": [
+        Case(*LSTM, fed=(0, 5, 6), outputs=3, hidden_size=4, direction="bidirectional"),
+        Case(*LSTM[:4], LENGTHS, *LSTM[5:], real(2, 12), fed=(0, 4), outputs=3, hidden_size=4,
+             direction="bidirectional", clip=0.4),
+        Case(*LSTM, fed=(0,), outputs=3, hidden_size=4, direction="bidirectional", activations=OTHERS, input_forget=1),
+    ],
     "GRU": [
         Case(*GRU, outputs=2, hidden_size=4, linear_before_reset=reset, direction=way)
         for reset, way in ((0, "forward"), (1, "reverse"))
+    ] + [Case(*GRU, LENGTHS, fed=(0, 4), outputs=2, hidden_size=4, direction="reverse", clip=0.5)],
+    "RNN": [
+        Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4),
+        Case(*GRU[:1], real(1, 4, 3), real(1, 4, 4), None, LENGTHS, outputs=2, hidden_size=4, activations=["Relu"]),
     ],
-    "RNN": [Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4)],
 }  # fmt: skip
 ALIASES = {"FusedMatMul": "MatMul of transposed matrices, which only ONNX Runtime has"}
 
