@@ -28,6 +28,32 @@ def stated(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return sizes, tuple(-1 if isinstance(size, Size) else size for size in shape)
 
 
+FEWEST = 1 << 10
+"""The fewest weights that are stored as integers, and dequantised: LiteRT does that once."""
+
+
+def restored(data: Array, value: Value) -> tuple[Array, Quant] | None:
+    """The int8 numbers of floats that are those of a constant, which is quantised, in any order; None for others."""
+    quant = value.quant
+    if quant is None or quant.block or data.size < FEWEST or value.dtype not in _LOWER:
+        return None
+    count, zero = quant.scale.size, quant.zero_point.astype(np.int32) - _LOWER[value.dtype]
+    if np.abs(zero).max() > _BYTE or not (quant.scale > 0).all():
+        return None
+    for axis in [None] if count == 1 else [axis for axis, size in enumerate(data.shape) if size == count]:
+        found = Quant(quant.scale, zero.astype(np.int8), axis)
+        whole = np.rint(data / found.spread(quant.scale, data.ndim)) + found.spread(zero, data.ndim)
+        stored = np.clip(whole, -_BYTE - 1, _BYTE).astype(np.int8)
+        if np.array_equal(found.real(stored), data):
+            return stored, found
+    return None
+
+
+_BYTE = 127
+_LOWER = {"int4": 0, "int8": 0, "uint4": 0, "uint8": 128}
+"""By type how much lower the int8 numbers are that are stored for it: XNNPACK dequantises no others before a run."""
+
+
 def quantization(quant: Quant | None) -> Quantization | None:
     """Scales and zero points as a file states them."""
     if quant is None:
@@ -50,13 +76,16 @@ class Draft:
 
     def __init__(self, graph: Graph, names: Mapping[str, str]) -> None:
         """``origin`` is which operator of the source is written, by its graph and its number, ``origins`` has that of
-        each operator. ``names`` are what inputs and outputs are called, where that is not as in the graph."""
+        each operator. ``names`` are what inputs and outputs are called, where that is not as in the graph. ``stored``
+        are constants of integers that are read as the floats that they mean, and stay integers.
+        """
         self.graph, self.public = graph, names
         self.tensors: list[Tensor] = []
         self.operators: list[Operator] = []
         self.origins: list[tuple[int, int] | None] = []
         self.origin: tuple[int, int] | None = None
         self.places: dict[str, int] = {}
+        self.stored: tuple[Value, ...] = ()
         self.names = Names([*graph.values, *names.values()])
         self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
         self._real: dict[int, int] = {}
@@ -68,15 +97,22 @@ class Draft:
             raise ExpressionError(f"its tensor '{name}' is of text", "cut the model with --from or --to")
         if any(not 0 <= size <= MOST for size in sizes):
             raise ExpressionError(f"its tensor '{name}' has a size above {MOST}")
-        half = half_of(data) if data is not None and self.graph.halves and dtype == "float32" else None
-        if half is not None:  # as the source has it
-            stored = self.add(self.names.derived(name, "half"), "float16", shape, None, half)
+        small = self._small(data) if data is not None and dtype == "float32" else None
+        if small is not None:  # as the source has it
+            stored = self.add(self.names.derived(name, "stored"), str(small[0].dtype), shape, small[1], small[0])
             wide = self.add(name, "float32", shape)
             self.write("DEQUANTIZE", [stored], [wide], {})
             return wide
         index = len(self.tensors)
         self.tensors.append(Tensor(index, name, dtype, sizes, signature, quantization(quant), data))
         return index
+
+    def _small(self, data: Array) -> tuple[Array, Quant | None] | None:
+        """What weights are stored as that a source has as float16, or as integers; None for those that it has so."""
+        half = half_of(data) if self.graph.halves else None
+        if half is not None:
+            return half, None
+        return next((found for value in self.stored if (found := restored(data, value)) is not None), None)
 
     def value(self, name: str) -> int:
         """The tensor of a value of the graph, -1 for one left out."""

@@ -176,16 +176,24 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         call = Call(draft, bound, together.result, together.activation)
     row = ROWS.get(call.op)
     if row is None or node.op.startswith(KEPT):
+        name = call.op.removeprefix(KEPT)
         raise ExpressionError(
-            f"no operator expresses {call.op.removeprefix(KEPT)}", "cut the model with --from or --to"
+            *_REFUSED.get(name, (f"no operator expresses {name}", "cut the model with --from or --to"))
         )
     stored = node.storage or call.op == "Identity" or not _is_quantised(draft.graph, call)
     if not stored and exactly:
         raise ExpressionError("its int8 kernel is not there in other layouts")
     if not stored and not QUANTISED.get(call.op, _never)(call):
         call = Call(draft, call.node, call.result, call.activation, in_floats=True)
+    read = (draft.graph.values[name] for name in call.node.inputs if name)
+    draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
     row(call)
     call.close()
+
+
+_BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
+_REFUSED = {"DequantizeLinear": _BLOCKS, "GatherBlockQuantized": _BLOCKS, "MatMulNBits": _BLOCKS}
+"""Why some operators are not written, and what to do about it."""
 
 
 def _never(call: Call) -> bool:

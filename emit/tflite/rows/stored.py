@@ -31,6 +31,6 @@ def multiplies(data: Value, weights: Value) -> bool:
         return False
     if data.dtype == "uint8":
         return weights.dtype == "uint8" and weights.quant.axis is None
-    if weights.dtype != "int8" or weights.quant.zero_point.any():
+    if weights.dtype not in ("int8", "int4") or weights.quant.zero_point.any():
         return False
     return data.dtype == "int8" or (data.dtype == "int16" and not data.quant.zero_point.any())
