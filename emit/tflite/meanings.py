@@ -101,14 +101,19 @@ def direct(graph: Graph) -> Graph:
     roots = _roots(graph)
     if not roots:
         return graph
-    values, nodes = dict(graph.values), list[Node]()
+    values, nodes, anew = dict(graph.values), list[Node](), set[str]()
     for node in graph.nodes:
+        if node.storage and not anew.isdisjoint(node.inputs[:1]) and _hands_on(graph, node):
+            made = node.outputs[0]
+            values[made] = replace(values[made], quant=values[node.inputs[0]].quant)
+            anew.add(made)
         moved = {name for name in moved_by(graph, node) if name in roots} if node.storage and node.outputs else ()
         inputs = tuple(roots[name] if name in moved else name for name in node.inputs)
         op = graph.functions[node.op].op if node.domain == PLAN else node.op
         if op in _AVERAGING and not node.storage and node.inputs[0] in roots and _keeps(graph, node):
             inputs, made = (roots[node.inputs[0]], *node.inputs[1:]), node.outputs[0]
             values[made] = replace(values[made], quant=values[inputs[0]].quant)
+            anew.add(made)
         nodes.append(replace(node, inputs=inputs))
     read, kept = set(graph.results), list[Node]()
     for node in reversed(nodes):
@@ -122,17 +127,32 @@ def _roots(graph: Graph) -> dict[str, str]:
     """What each value is a copy of that is the same integers, whatever they mean."""
     found: dict[str, str] = {}
     for node in graph.nodes:
-        if node.op == "Identity" and not node.domain and node.region is None and _is_copy(graph, node):
+        same = node.op == "Identity" or (node.storage and node.op == "Gather" and _takes_all(graph, node))
+        if same and not node.domain and node.region is None and _is_copy(graph, node):
             found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
     return found
 
 
 def _is_copy(graph: Graph, node: Node) -> bool:
     """Whether an Identity gives the integers that it reads, or those that are stored anew in nearly the same steps."""
-    one, other = (graph.values[name] for name in (*node.inputs, *node.outputs))
+    one, other = (graph.values[name] for name in (node.inputs[0], *node.outputs))
     if one.dtype != other.dtype or one.data is not None:
         return False
     return node.storage or (one.dtype in _STORED and nearly(one.quant, other.quant))
+
+
+def _hands_on(graph: Graph, node: Node) -> bool:
+    """Whether what a node moves means the same before and after it, and nothing but moves reads that."""
+    moved = node.op in _MOVING and len([*moved_by(graph, node)]) == 1
+    plain = moved and all(each.storage and each.op in _MOVING for each in graph.readers.get(node.outputs[0], ()))
+    return plain and nearly(*(graph.values[name].quant for name in (node.inputs[0], node.outputs[0])))
+
+
+def _takes_all(graph: Graph, node: Node) -> bool:
+    """Whether a Gather gives all that it reads, as it lies."""
+    shape, taken = graph.values[node.inputs[0]].shape, graph.values[node.inputs[1]].data
+    same = taken is not None and shape == graph.values[node.outputs[0]].shape
+    return same and np.array_equal(taken, np.arange(shape[node.attributes.get("axis", 0)]))  # type: ignore[arg-type]
 
 
 def _keeps(graph: Graph, node: Node) -> bool:

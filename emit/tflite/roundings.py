@@ -17,8 +17,8 @@ from layoutsolve.emit.tflite.meanings import STRETCH
 from layoutsolve.emit.tflite.rows import QUANTISED
 from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
 
-SHIFT = 0.5
-"""No more than this part of a step is no more than a way to round."""
+SHIFT = 0.75
+"""No more than this part of a step is no more than a way to round: kernels that average are off by that much."""
 
 _TWO = 2
 _WEIGHED = frozenset(("Conv", "Gemm", "MatMul"))

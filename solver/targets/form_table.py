@@ -302,9 +302,17 @@ def based(site: Site, known: Rule | None) -> Rule:
 
 
 def _image(site: Site, rank: int) -> str:
-    """The letters of an image as the source has it: channels second in ONNX, and last in TensorFlow Lite."""
-    plain = image("NC", rank)
-    return plain if site.graph.imports or not plain else plain[:1] + plain[2:] + plain[1:2]
+    """The letters of an image as the source has it: channels second in ONNX, and last in TensorFlow Lite; where a
+    Resize resamples what would be channels, they are where it does not.
+    """
+    first = image("NC", rank)
+    last = first[:1] + first[2:] + first[1:2]
+    own, other = (first, last) if site.graph.imports else (last, first)
+    if site.node.op != "Resize" or not first:
+        return own
+    sides = zip(site.required(0).shape, site.output().shape, strict=True)
+    resampled = [axis for axis, (before, after) in enumerate(sides) if before != after]
+    return other if any(own[axis] == "C" for axis in resampled) else own
 
 
 def _way(site: Site, base: Rule, line: Line) -> Way:

@@ -248,7 +248,7 @@ def _is_transposed(call: Call) -> bool:
     weights, order = call.value(1).quant, call.order(1)
     if weights is None or not _is_product(call) or call.activation:
         return False
-    return weights.axis is None or (order.index(1) == weights.axis and call.attribute("group", 1) == 1)
+    return weights.axis is None or (order[1] == weights.axis and call.attribute("group", 1) == 1)
 
 
 @row("ConvTranspose", quantised=_is_transposed)
