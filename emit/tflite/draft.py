@@ -13,6 +13,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tensors import half_of
 from layoutsolve.emit.tflite import kernels
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.meanings import nearly
 from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Tensor
 from layoutsolve.ir.graph import PLAN, Array, Dim, Graph, Node, Quant, Recast, Shape, Size, Value
 from layoutsolve.ir.names import Names
@@ -281,12 +282,19 @@ class Call:
         return self.reshape(tensor, value.shape, again)
 
     def alias(self) -> bool:
-        """Let the result be the first input itself; False where both are seen from outside, or are stored otherwise."""
+        """Let the result be the first input itself; False where both are seen from outside, or are stored otherwise. A
+        constant that is an output is one of its own.
+        """
         before, name = self.node.inputs[0], self.result
         one, other = self.graph.values[before], self.graph.values[name]
-        if one.dtype != other.dtype or one.shape != other.shape or one.data is not None:
+        if one.dtype != other.dtype or one.shape != other.shape:
             return False
-        if one.quant is not other.quant and (one.quant is None or not one.quant.matches(other.quant)):
+        if one.data is not None:
+            if name in self.graph.results and self.node.region is None and name not in self.draft.places:
+                public = self.draft.public.get(name, name)
+                self.draft.places[name] = self.draft.add(public, other.dtype, other.shape, other.quant, one.data)
+            return name in self.draft.places
+        if one.quant is not other.quant and (one.quant is None or not self._alike(one.quant, other.quant)):
             return False
         if name in self.graph.results and (before in self.graph.results or before in self.graph.inputs):
             return False
@@ -294,6 +302,10 @@ class Call:
         if name in self.graph.results:
             self.draft.tensors[place] = replace(self.draft.tensors[place], name=self.draft.public.get(name, name))
         return True
+
+    def _alike(self, one: Quant, other: Quant | None) -> bool:
+        """Whether integers mean the same; in a source in ONNX but for what only rounds halves."""
+        return one.matches(other) or (bool(self.graph.imports) and nearly(one, other))
 
     def target(self, number: int = 0) -> int:
         """The number of a result's tensor, also of one that nothing reads; in floats it is quantised later."""

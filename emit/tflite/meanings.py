@@ -90,6 +90,39 @@ def moved_by(graph: Graph, node: Node) -> Iterator[str]:
             yield name
 
 
+def united(graph: Graph) -> Graph:
+    """The same graph in which what is computed, and then stored anew in nearly the same steps, is stored so at once."""
+    names = dict[str, str]()
+    for node in graph.nodes:
+        if node.op == "Identity" and not node.domain and node.inputs[0] not in names and _is_anew(graph, node):
+            names[node.inputs[0]] = node.outputs[0]
+    nodes = tuple(
+        replace(
+            node,
+            inputs=tuple(names.get(name, name) for name in node.inputs),
+            outputs=tuple(names.get(name, name) for name in node.outputs),
+        )
+        for node in graph.nodes
+        if node.op != "Identity" or names.get(node.inputs[0]) != node.outputs[0]
+    )
+    return replace(graph, nodes=nodes) if names else graph
+
+
+def _is_anew(graph: Graph, node: Node) -> bool:
+    """Whether an Identity stores what one operator on floats gives in nearly the same steps."""
+    (before,), (after,) = node.inputs, node.outputs
+    maker = graph.producer(before)
+    one, other = graph.values[before], graph.values[after]
+    if maker is None or maker.storage or maker.region is not node.region or before in graph.results:
+        return False
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.dtype in _STORED
+        and nearly(one.quant, other.quant)
+    )
+
+
 _AVERAGING = frozenset(("AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"))
 """Operators whose results are the same integers whatever these mean, if results mean what operands do."""
 
@@ -160,7 +193,7 @@ def _keeps(graph: Graph, node: Node) -> bool:
     made = node.outputs[0]
     readers = graph.readers.get(made, ())
     moved = all(each.storage and each.op in _MOVING for each in readers)
-    return moved and made not in graph.results and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
+    return moved and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
 
 
 def same_steps(one: Value, other: Value) -> bool:

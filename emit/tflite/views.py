@@ -146,7 +146,9 @@ def merged(draft: Draft, ends: Collection[int]) -> list[Operator]:
         elif operator.name in CHANGING_NOTHING and -1 not in draft.tensors[inputs[0]].signature:
             alike = [inputs[0]]
         elif operator.name == LAYER and not operator.options.get("keep_num_dims"):
-            inputs = (sources.get(inputs[0], inputs[0]), *inputs[1:])  # which has its rows innermost, in any shape
+            first = sources.get(inputs[0], inputs[0])  # which has its rows innermost, in any shape
+            meant = have_equal_steps(draft.tensors[first].quant, draft.tensors[inputs[0]].quant)
+            inputs = (first if meant else inputs[0], *inputs[1:])
         twin = next(
             (index for index in alike if _are_same(draft.tensors[index], draft.tensors[operator.outputs[0]])), None
         )

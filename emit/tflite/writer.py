@@ -12,7 +12,7 @@ from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.gelus import recognised
-from layoutsolve.emit.tflite.meanings import annotated, direct
+from layoutsolve.emit.tflite.meanings import annotated, direct, united
 from layoutsolve.emit.tflite.roundings import settled
 from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
 from layoutsolve.emit.tflite.scaling import absorbed
@@ -39,7 +39,7 @@ def written(
 
     Raises :class:`UnsupportedError`, listing every node that LiteRT's operators do not express.
     """
-    graph = annotated(graph) if source is not None else settled(direct(annotated(recognised(graph))))
+    graph = annotated(graph) if source is not None else settled(direct(united(annotated(recognised(graph)))))
     draft = Draft(graph, graph.names if source is None else {})
     try:
         for name in graph.inputs:

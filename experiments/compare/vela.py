@@ -1,5 +1,5 @@
-"""Arm's compiler for Ethos-U, vela, on quantised TensorFlow Lite models and on what layoutsolve writes of them: how many
-operators it leaves on the CPU, and how long it estimates a run to take.
+"""Arm's compiler for Ethos-U, vela, on quantised TensorFlow Lite models and on what layoutsolve writes of them: how
+many operators it leaves on the CPU, and how long it estimates a run to take.
 
 Each model goes through TensorFlow Lite directly, and by way of ONNX. The compiler is a program of its own
 (``pip install ethos-u-vela``)::
@@ -77,7 +77,7 @@ def _again(source: bytes) -> bytes:
 
 
 def _by_onnx(source: bytes) -> bytes:
-    return layoutsolve.convert(layoutsolve.convert(source, target="portable").model, to="tflite", inputs="nhwc").content("")
+    return _again(layoutsolve.convert(source, target="portable").model.SerializeToString())
 
 
 def compiled(model: bytes, command: Sequence[str]) -> Row:

@@ -9,6 +9,7 @@ from layoutsolve.emit.tflite.rows import (
     recurrent,
     reduction,
     resize,
+    slopes,
     windows,
 )
 from layoutsolve.emit.tflite.rows.registry import QUANTISED, ROWS
@@ -24,5 +25,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "slopes",
     "windows",
 ]

@@ -55,7 +55,7 @@ _BINARY: Mapping[str, tuple[str, int]] = {
 """The builtin operator of each, and the most dimensions that it broadcasts."""
 
 _ACTIVATED = frozenset(("ADD", "DIV", "MUL", "SUB"))
-_SELECT_LIMIT, _PRELU_LIMIT = 5, 4
+_SELECT_LIMIT = 5
 _BYTES = ("int8", "uint8")
 
 
@@ -196,27 +196,6 @@ def clip(call: Call) -> None:
 def leaky_relu(call: Call) -> None:
     """LeakyRelu."""
     call.write("LEAKY_RELU", [call.tensor(0)], alpha=float(call.attribute("alpha", 0.01)))
-
-
-@row("PRelu")
-def prelu(call: Call) -> None:
-    """PRelu: the slope without the dimension of a batch, which its kernel wants where it is of one dimension less."""
-    value, slope = call.value(0), call.data(1)
-    rank = len(value.shape)
-    operand, shape = call.tensor(1), call.value(1).shape
-    if slope is not None:
-        full = slope.reshape((1,) * (rank - slope.ndim) + slope.shape)
-        if 1 < rank <= _PRELU_LIMIT and full.shape[0] == 1:
-            full = full[0]
-        operand, shape = call.constant(full, "float32"), full.shape
-    shapes = (value.shape, shape, call.output.shape)
-    if broadcasting.fits(shapes, _PRELU_LIMIT):
-        broadcasting.write(call, "PRELU", [call.tensor(0), operand], shapes, call.target(), _PRELU_LIMIT)
-        return
-    lower = call.step("MINIMUM", [call.tensor(0), call.constant(0.0, "float32")], value.shape)
-    scaled = call.temporary(value.shape)
-    broadcasting.write(call, "MUL", [lower, operand], shapes, scaled, _BINARY["Mul"][1])
-    call.write("ADD", [call.step("RELU", [call.tensor(0)], value.shape), scaled])
 
 
 @row("Elu")

@@ -185,3 +185,33 @@ def test_limits_of_bytes_are_activations(name: str, behind: bool, dtype: str) ->
     (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": given})
     (found,) = litert().run(written, [given]).results
     np.testing.assert_allclose(found, expected, atol=0.0701 if behind else 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("step", [1 / 127, 0.0123])
+def test_slopes_of_one_step_are_bytes(step: float, dtype: str) -> None:
+    """As those that a source in TensorFlow Lite has stored so, with what is added to them to round as LiteRT does."""
+    slopes = (RANDOM.integers(-60, 127, (4, 1, 1)) * np.float32(step) * np.float32(1.0005)).astype(np.float32)
+    case: Case = ("PRelu", [IMAGE], None, [slopes], False, {})
+    source = model(case, dtype)
+    written = layoutsolve.convert(source, to="tflite", inputs="nhwc", outputs="nhwc").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert names == ["QUANTIZE", "PRELU", "DEQUANTIZE"]
+    given = (RANDOM.integers(-100, 100, IMAGE) * np.float32(SCALES[0])).astype(np.float32)
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x0": given})
+    (found,) = litert().run(written, [np.ascontiguousarray(given.transpose(0, 2, 3, 1))]).results
+    assert np.abs(np.rint((found.transpose(0, 3, 1, 2) - expected) / SCALES[2])).max() <= 1
+
+
+@pytest.mark.parametrize("axes", [[1, 2], [2, 3]])
+def test_images_are_resized_where_they_lie(axes: list[int]) -> None:
+    """Channels may come last in ONNX too; no Transpose is needed then."""
+    sizes = numpy_helper.from_array(np.array([9, 10], np.int64), "sizes")
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], axes=axes, mode="linear")
+    shape = (1, 4, 5, 3) if axes == [1, 2] else (1, 3, 4, 5)
+    port = helper.make_tensor_value_info("x", 1, shape)
+    graph = helper.make_graph([node], "one", [port], [onnx.ValueInfoProto(name="y")], [sizes])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    ends = "keep" if axes == [1, 2] else "nhwc"
+    found = layoutsolve.convert(onnx.shape_inference.infer_shapes(source), to="tflite", inputs=ends, outputs=ends)
+    assert found.operators == ["RESIZE_BILINEAR"]  # type: ignore[attr-defined]

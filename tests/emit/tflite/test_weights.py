@@ -102,3 +102,12 @@ def test_weights_in_blocks_are_refused() -> None:
     source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     with pytest.raises(UnsupportedError, match=r"weights in blocks .* quantize them per channel"):
         layoutsolve.convert(source, to="tflite")
+
+
+def test_transposed_convolutions_by_channels_are_computed_on_bytes() -> None:
+    source, x = model("ConvTranspose", "int8", True, on_bytes=True)
+    written = layoutsolve.convert(source, to="tflite", inputs="nhwc", outputs="nhwc").content("")
+    assert [each.name for each in parse(written).subgraphs[0].operators] == ["QUANTIZE", "TRANSPOSE_CONV", "DEQUANTIZE"]
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": x})
+    (found,) = litert().run(written, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))]).results
+    assert np.abs(np.rint((found.transpose(0, 3, 1, 2) - expected) / 0.5)).max() <= 1
