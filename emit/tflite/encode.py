@@ -222,7 +222,8 @@ class _Encoder:
         custom = (
             self.numbers(np.frombuffer(operator.custom_options, np.uint8), np.uint8) if operator.custom_options else 0
         )
-        name = schema.options_class(operator.name) if operator.options else ""
+        anew = not operator.version  # compilers expect a table, though nothing is set in it
+        name = schema.options_class(operator.name) if operator.options or anew else ""
         read, written, third = schema.OPERATOR_TENSORS
         fields: dict[int, tuple[str, Any]] = {
             schema.OPERATOR_CODE: ("Uint32", code),

@@ -103,6 +103,7 @@ COMMANDS = {
     "make.torch_exports": ["{scratch}"],
     "compare.tflite_writers": ["{onnx}", "--time"],
     "compare.tvm_layouts": [MODELS, "--only", "network/00000"],
+    "compare.vela": [MODELS, "--only", "network/00000"],
     "compare.verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
     "measure.whole": ["40", "80"],
     "make.zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
@@ -120,6 +121,7 @@ NEEDS = {
     "make.onnx_exports": "timm",
     "make.torch_exports": "litert_torch",
     "compare.tvm_layouts": "tvm",
+    "compare.vela": "ethosu",
 }
 """The packages without which an experiment is left out: they are not among those for development."""
 

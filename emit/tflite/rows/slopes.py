@@ -1,4 +1,4 @@
-"""PRelu, whose slopes are bytes where a kernel on bytes is to compute it."""
+"""PRelu, whose slopes are int8 or uint8 where a kernel for these is to compute it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _stored(call: Call) -> tuple[Array, Quant] | None:
 
 
 def _in_steps(call: Call) -> bool:
-    """Whether a kernel on bytes has the operand and the slopes."""
+    """Whether a kernel has the operand and the slopes as they are stored."""
     return same_bytes(call) and len(call.value(0).shape) <= _MOST and _stored(call) is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 from layoutsolve.emit.tflite import encode
 from layoutsolve.emit.tflite.versions import version_of
 from layoutsolve.errors import BudgetError
-from layoutsolve.frontend.tflite.reading.model import Model, Operator, Tensor
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.budget import Budget
 from tests.conformance.families import every_case
@@ -91,3 +91,13 @@ def test_versions_are_the_lowest(name: str, dtype: str, shape: tuple[int, ...], 
     tensors = [Tensor(number, str(number), dtype, shape, shape) for number in range(2)]
     assert version_of(Operator(0, name, (0, 0), (1,), {}), tensors) == version
     assert version_of(Operator(0, name, (0, 0), (1,), {}, version=9), tensors) == 9
+
+
+def test_options_are_written_where_none_is_set() -> None:
+    """Compilers read them, as vela does."""
+    tensors = tuple(Tensor(number, str(number), "int8", (1, 2, 2, 1), (1, 2, 2, 1)) for number in range(2))
+    sizes = Tensor(2, "sizes", "int32", (2,), (2,), None, np.array([2, 2], np.int32))
+    resize = Operator(0, "RESIZE_NEAREST_NEIGHBOR", (0, 2), (1,), {})
+    model = Model((Subgraph("one", (*tensors, sizes), (resize,), (0,), (1,)),), (), {}, {}, "", 0)
+    (written,) = parse(encode(model, Budget())).subgraphs[0].operators
+    assert written.options["align_corners"] is False
