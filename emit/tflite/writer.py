@@ -192,7 +192,11 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
 
 
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
-_REFUSED = {"DequantizeLinear": _BLOCKS, "GatherBlockQuantized": _BLOCKS, "MatMulNBits": _BLOCKS}
+_SIZES = "the sizes that it needs are dynamic", "fix them with --shape"
+_REFUSED = {
+    **dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
+    **dict.fromkeys(("Shape", "Sizes"), _SIZES),
+}
 """Why some operators are not written, and what to do about it."""
 
 
