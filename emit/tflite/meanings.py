@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.ir.graph import PLAN, Graph, Node, Quant, Value
+from layoutsolve.ir.graph import LATE, PLAN, Graph, Node, Quant, Value
 
 STRETCH = 2.0**-10
 """A factor this near to 1 is no more than a way to round."""
@@ -148,7 +148,8 @@ def direct(graph: Graph) -> Graph:
             values[made] = replace(values[made], quant=values[inputs[0]].quant)
             anew.add(made)
         nodes.append(replace(node, inputs=inputs))
-    read, kept = set(graph.results), list[Node]()
+    late = (name for node in nodes if node.op in LATE for name in node.inputs)
+    read, kept = {*graph.results, *late}, list[Node]()
     for node in reversed(nodes):
         if not node.outputs or node.outputs[0] not in roots or node.outputs[0] in read:
             kept.append(node)
