@@ -1,4 +1,4 @@
-.PHONY: help install check test runtimes lint tree types imports operators site
+.PHONY: help install check test runtimes lint tree types imports operators report site
 
 PYTHON ?= .venv/bin/python
 
@@ -38,6 +38,9 @@ runtimes:  ## What depends on ONNX Runtime and LiteRT, with the oldest ones that
 
 operators:  ## Write docs/operators.md anew
 	$(PYTHON) -m tests.operators
+
+report:  ## Compare all strategies, engines and tools over models that it makes; report/REPORT.md
+	$(PYTHON) -m experiments.report report
 
 site:  ## Build the documentation into site/
 	$(PYTHON) -m mkdocs build --strict

@@ -97,11 +97,13 @@ class Row:
 # -- converting ----------------------------------------------------------------------------------------------------
 
 
-def written(command: str, source: Path, folder: Path, seconds: float) -> tuple[Path, float, float]:
-    """The file that a command writes, with its processor time in seconds and its peak memory in MB. Raises
-    :class:`FailedError` where it writes none.
+def written(
+    command: str, source: Path, folder: Path, seconds: float, formats: tuple[str, str] = ("onnx", "tflite")
+) -> tuple[Path, float, float]:
+    """The file that a command writes, of the second of two formats, with its processor time in seconds and its peak
+    memory in MB. Raises :class:`FailedError` where it writes none.
     """
-    copy, output, into = folder / "source.onnx", folder / "output.tflite", folder / "into"
+    copy, output, into = folder / f"source.{formats[0]}", folder / f"output.{formats[1]}", folder / "into"
     shutil.copyfile(source, copy)
     into.mkdir()
     words = {"SOURCE": str(copy), "OUTPUT": str(output), "FOLDER": str(into)}
@@ -116,7 +118,8 @@ def written(command: str, source: Path, folder: Path, seconds: float) -> tuple[P
         done.communicate()
         raise FailedError("slow", f"more than {seconds:g} s") from None
     *said, figures = text.decode(errors="replace").strip().splitlines() or ["0 0"]
-    found = [output] if output.is_file() else [path for path in into.rglob("*.tflite") if "float16" not in path.name]
+    files = [output] if output.is_file() else list(into.rglob(f"*.{formats[1]}"))
+    found = [path for path in files if "float16" not in path.name]
     if not found:
         raise FailedError("refused" if done.returncode == 2 else "failed", (said or ["no word"])[-1][:200])
     spent, kilobytes = figures.split()

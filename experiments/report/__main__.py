@@ -1,0 +1,88 @@
+"""Measures all models by all strategies, engines and tools, and writes the report: rows, tables, plots and text.
+
+    python -m experiments.report [OUT] [--jobs 2 | --scheduler tcp://...] [--folder MODELS ...]
+        [--tool tf2onnx=/path/to/python ...] [--only strategies ...] [--small] [--text]
+
+Everything is seeded. A run that was interrupted goes on where it stopped; a model that fails is a row with its error.
+``--text`` writes the text of rows that are there. ``environment.json`` has versions, processor and seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from experiments.make.collection import SMALL, Sizes, collection
+from experiments.report.running import MEASURED, Work, client_of, run, write_tables
+from experiments.report.tools import absent
+from experiments.report.writing import read, write
+
+PACKAGES = ("layoutsolve", "numpy", "onnx", "ortools", "onnxruntime", "ai-edge-litert", "highspy", "pytoulbar2")
+"""What results may depend on."""
+
+TIMED, CONVERTED = 2, 3
+"""Of so many models of each family the files are timed, and converted by tools."""
+
+
+def environment(sizes: Sizes) -> dict[str, object]:
+    """What was run, and where."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = ""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.is_file() else []
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    machine = {"model": told.get("model name", platform.processor()), "flags": told.get("flags", "")}
+    return {"python": platform.python_version(), "versions": versions, "processor": machine, "sizes": asdict(sizes)}
+
+
+def works(options: argparse.Namespace, sizes: Sizes) -> list[Work]:
+    """What is measured of which model: files are timed and converted of some of each family."""
+    given, seen, found = dict(each.split("=", 1) for each in options.tool), dict[str, int](), list[Work]()
+    for model in collection(sizes, options.folder):
+        number = seen[model.family] = seen.get(model.family, 0) + 1
+        for name in options.only or MEASURED:
+            most = {"runtimes": TIMED, "tools": CONVERTED}.get(name)
+            if most is None or number <= most:
+                found.append(Work(name, model, given if name == "tools" else {}))
+    return sorted(found, key=lambda work: MEASURED.index(work.measurement))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="experiments.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, nargs="?", default=Path("report"), help="where it is written (report/)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes on this machine (default: 2)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler instead, as tcp://host:8786")
+    parser.add_argument("--folder", type=Path, action="append", default=[], help="a folder of .tflite and .onnx files")
+    parser.add_argument(
+        "--tool", action="append", default=[], metavar="PACKAGE=PYTHON", help="whose interpreter has it"
+    )
+    parser.add_argument("--only", action="append", choices=list(MEASURED), help="one measurement, instead of all")
+    parser.add_argument("--small", action="store_true", help="a few models, to try it")
+    parser.add_argument("--text", action="store_true", help="only write the text of what is there")
+    options = parser.parse_args(arguments)
+    sizes = SMALL if options.small else Sizes()
+    rows = options.out / "rows"
+    if not options.text:
+        todo = works(options, sizes)
+        with client_of(options.scheduler, options.jobs) as client:
+            run(todo, rows, client)
+        write_tables(rows, todo)
+        (options.out / "environment.json").write_text(json.dumps(environment(sizes), indent=1) + "\n")
+    write(options.out, read(rows), absent(dict(each.split("=", 1) for each in options.tool)))
+    print(options.out / "REPORT.md")
+
+
+if __name__ == "__main__":
+    main()

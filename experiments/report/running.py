@@ -1,0 +1,100 @@
+"""Models measured by many processes, here or elsewhere, through Dask.
+
+Rows are added to a file of JSON lines for each measurement as they come, so that a run that was interrupted goes on:
+what a file has of a model is not measured again. At the end each is written in the order of models, as CSV.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from distributed import Client, LocalCluster, as_completed
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from experiments.make.collection import Made
+from experiments.report.measurements import MEASUREMENTS, Row
+from experiments.report.tools import tools
+from layoutsolve.ir.graph import Graph
+
+MEASURED = (*MEASUREMENTS, "tools")
+"""All measurements, in the order in which they are made."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One measurement of one model; ``interpreters`` are those of tools, by package."""
+
+    measurement: str
+    model: Made
+    interpreters: Mapping[str, str] = field(default_factory=dict)
+
+
+def measured(work: Work) -> list[dict[str, Any]]:
+    """The rows of one model; one with its ``error`` where it cannot be made, converted or measured."""
+    head = {"family": work.model.family, "model": work.model.name}
+    try:
+        source = work.model.make()
+        if work.measurement == "tools":
+            rows: Sequence[Row] = [] if isinstance(source, Graph) else tools(source, work.interpreters)
+        else:
+            rows = MEASUREMENTS[work.measurement](source)
+    except Exception as error:  # a model that fails is a row
+        last = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+        return [{**head, "error": last[:200]}]
+    return [{**head, **row} for row in rows] or [head]
+
+
+def run(works: Sequence[Work], folder: Path, client: Client) -> None:
+    """Measure what the files in a folder do not have yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = {(name, row["model"]) for name in MEASURED for row in _kept(folder, name)}
+    left = [work for work in works if (work.measurement, work.model.name) not in done]
+    futures = {client.submit(measured, work, pure=False, retries=0): work for work in left}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        bar = progress.add_task("measuring", total=len(works), completed=len(works) - len(left))
+        for future in as_completed(futures):
+            work = futures.pop(future)
+            head = {"family": work.model.family, "model": work.model.name}
+            rows = [{**head, "error": str(future.exception())[:200]}] if future.status == "error" else future.result()
+            with _lines(folder, work.measurement).open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+            progress.update(bar, advance=1, description=f"{work.measurement}: {work.model.name}"[:60])
+            future.release()
+
+
+def write_tables(folder: Path, works: Sequence[Work]) -> None:
+    """Write the rows of each measurement as CSV, in the order of the models."""
+    places = {work.model.name: number for number, work in enumerate(works)}
+    for name in MEASURED:
+        rows = [row for row in _kept(folder, name) if row["model"] in places]
+        if rows:
+            rows.sort(key=lambda row: places[str(row["model"])])
+            frame = pd.DataFrame(rows)
+            for column in frame.select_dtypes("float"):
+                if (frame[column].dropna() % 1 == 0).all():
+                    frame[column] = frame[column].astype("Int64")
+            frame.to_csv(folder / f"{name}.csv", index=False)
+
+
+def client_of(scheduler: str | None, jobs: int) -> Client:
+    """A client of a scheduler that runs, or of processes on this machine, each on one thread."""
+    if scheduler:
+        return Client(scheduler)
+    return Client(LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None))
+
+
+def _lines(folder: Path, measurement: str) -> Path:
+    return folder / f"{measurement}.jsonl"
+
+
+def _kept(folder: Path, measurement: str) -> Iterator[Mapping[str, Any] | Row]:
+    path = _lines(folder, measurement)
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        yield json.loads(line)

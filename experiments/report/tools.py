@@ -1,0 +1,157 @@
+"""Converters and optimisers of others, each in an environment of its own: what they make of a model, and whether it is
+right.
+
+An environment is the interpreter that has the package: ``--tool tf2onnx=/path/to/python``. The one that runs this is
+asked for what is not given, so that ``pip install onnxslim`` is enough; a tool that is nowhere is reported as absent.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+
+from experiments.compare.tflite_writers import distance, fed, written
+from experiments.onnx_shared import FailedError, samples
+from layoutsolve.emit import nodes_of
+from layoutsolve.errors import ConversionError
+from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.ir.graph import Array
+from layoutsolve.measurement.executed_operators import executed
+from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, element, optimised
+
+PATIENCE = 120.0
+"""Seconds that a tool has for a model."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command of a package: it reads and writes a format, as ``tflite to onnx``; PYTHON is the interpreter."""
+
+    package: str
+    formats: str
+    command: str
+
+    def interpreter(self, given: Mapping[str, str]) -> str | None:
+        """The interpreter that has the package, None where none is known."""
+        if self.package in given:
+            return given[self.package]
+        return sys.executable if importlib.util.find_spec(self.package) is not None else None
+
+
+_CALL = "PYTHON -c 'import sys, {0} as tool; tool.{1}(sys.argv[1], sys.argv[2])' SOURCE OUTPUT"
+
+TOOLS: Mapping[str, Tool] = {
+    "layoutsolve": Tool("layoutsolve", "tflite to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
+    "layoutsolve, min-transpose": Tool(
+        "layoutsolve", "tflite to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT --objective min-transpose"
+    ),
+    "tf2onnx": Tool(
+        "tf2onnx", "tflite to onnx", "PYTHON -m tf2onnx.convert --tflite SOURCE --output OUTPUT --opset 18"
+    ),
+    "tflite2onnx": Tool("tflite2onnx", "tflite to onnx", _CALL.format("tflite2onnx", "convert")),
+    "layoutsolve, onnx": Tool("layoutsolve", "onnx to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
+    "onnxslim": Tool("onnxslim", "onnx to onnx", "PYTHON -m onnxslim SOURCE OUTPUT"),
+    "onnxsim": Tool("onnxsim", "onnx to onnx", "PYTHON -m onnxsim SOURCE OUTPUT"),
+    "layoutsolve, tflite": Tool("layoutsolve", "onnx to tflite", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
+    "onnx2tf": Tool("onnx2tf", "onnx to tflite", "PYTHON -m onnx2tf -i SOURCE -o FOLDER -n"),
+}
+"""The tools by name. Those of one pair of formats are compared with each other."""
+
+
+def absent(given: Mapping[str, str]) -> list[str]:
+    """The tools that no interpreter has."""
+    return [name for name, tool in TOOLS.items() if tool.interpreter(given) is None]
+
+
+def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """A model by every tool that takes its format. Raises :class:`VerifyError` or :class:`FailedError` where the source
+    itself does not run.
+    """
+    format_ = "tflite" if is_tflite(source) else "onnx"
+    feeds, truths = _truth(source, format_)
+    found = []
+    for name, tool in TOOLS.items():
+        python = tool.interpreter(interpreters)
+        reads, writes = tool.formats.split(" to ")
+        if python is not None and reads == format_:
+            facts = _tried(tool.command.replace("PYTHON", python), source, (reads, writes), feeds, truths)
+            found.append({"tool": name, "formats": tool.formats, **facts})
+    return found
+
+
+def _tried(
+    command: str, source: bytes, formats: tuple[str, str], feeds: Mapping[str, Array], truths: Sequence[Array]
+) -> dict[str, Any]:
+    """What one command makes of a model: an ``error``, or how far it is ``off`` by the range of an output."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        path = folder / f"model.{formats[0]}"
+        path.write_bytes(source)
+        try:
+            file, seconds, megabytes = written(command, path, folder, PATIENCE, formats)
+        except FailedError as error:
+            return {"error": str(error)[:120]}
+        spent = {"seconds": round(seconds, 3), "megabytes": round(megabytes, 1)}
+        try:
+            names = _operators(file)
+            off = distance(truths, _results(file, feeds))
+        except (FailedError, ConversionError) as error:
+            return {**spent, "error": f"does not run: {error}"[:120]}
+        counts = Counter(names)
+        return {
+            **spent,
+            "off": float(f"{off:.2e}") if off < inf else inf,
+            "operators": len(names),
+            "transposes": counts["Transpose"] + counts["TRANSPOSE"],
+            "reshapes": counts["Reshape"] + counts["RESHAPE"],
+            "executed": _executed(file),
+        }
+
+
+def _operators(file: Path) -> list[str]:
+    if file.suffix == ".onnx":
+        return [node.op_type for node in nodes_of(onnx.load(file).graph)]
+    return [each.name for graph in parse(file.read_bytes()).subgraphs for each in graph.operators]
+
+
+def _executed(file: Path) -> int | None:
+    """The Transposes that ONNX Runtime's optimiser leaves; of another format it is not known."""
+    return executed(optimised(file)).transposes if file.suffix == ".onnx" else None
+
+
+def _truth(source: bytes, format_: str) -> tuple[Mapping[str, Array], Sequence[Array]]:
+    """Inputs by name, and what reference kernels make of them."""
+    if format_ == "onnx":
+        sample = samples(source, {})[0]
+        return sample.feeds, sample.results
+    generator = np.random.default_rng(0)
+    with LiteRT(PATIENCE) as litert:
+        ports = litert.describe(source).inputs
+        arrays = [smooth(port.dtype, port.shape, generator) for port in ports]
+        return dict(zip([port.name for port in ports], arrays, strict=True)), litert.run(source, arrays).results
+
+
+def _results(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
+    """What a written file makes of the inputs, without being optimised."""
+    source = file.read_bytes()
+    if file.suffix == ".tflite":
+        with LiteRT(PATIENCE) as litert:
+            return litert.run(source, fed(litert.describe(source).inputs, feeds)).results
+    runtime = OnnxRuntime(file, level="none")
+    ports = [
+        Port(name, element(kind), tuple(size if isinstance(size, int) else 1 for size in shape), (), (), ())
+        for name, kind, shape in runtime.inputs
+    ]
+    return runtime.run(dict(zip([port.name for port in ports], fed(ports, feeds), strict=True)))

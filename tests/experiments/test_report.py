@@ -1,0 +1,73 @@
+"""The report is made of rows alone, and tells what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.make.collection import SMALL, Made, collection
+from experiments.report import running
+from experiments.report.running import Work, measured, write_tables
+from experiments.report.tables import PLOTS, TABLES, ablation, greedy, strategies
+from experiments.report.writing import read, text, write
+from layoutsolve.errors import ModelError
+
+
+def rows_of(values: Sequence[tuple[str, int, int, int]]) -> dict[str, pd.DataFrame]:
+    """Rows of strategies: a model, the optimum, and what two heuristics leave."""
+    found: list[dict[str, Any]] = []
+    for model, best, push, others in values:
+        for strategy, value in (("cpsat", best), ("push", push), ("propagate", others), ("transpose", others)):
+            head = {"family": "f", "model": model, "objective": "min-transpose", "strategy": strategy, "operators": 30}
+            sizes = dict.fromkeys(("transposes", "penalty", "bytes", "reshapes"), value)
+            found.append({**head, "value": value, "bound": best, **sizes, "seconds": 0.1})
+    other = [{**each, "objective": "min-executed"} for each in found]
+    return {"strategies": pd.DataFrame([*found, *other])}
+
+
+def test_tables_add_up() -> None:
+    rows = rows_of([("a", 1, 1, 3), ("b", 0, 2, 2), ("c", 4, 4, 4)])
+    of_all = strategies(rows).frame.set_index(["objective", "strategy"]).loc["min-transpose"]
+    assert list(of_all["value"]) == [5, 7, 9, 9] and set(of_all["lower bound"]) == {5}
+    assert list(of_all["as good as cpsat"]) == [3, 2, 1, 1]
+    price = greedy(rows).frame.set_index(["objective", "strategy"]).loc["min-transpose"]
+    assert list(price["most"]) == [2, 2, 2] and list(price["above the optimum"]) == ["33 %", "67 %", "67 %"]
+
+
+def test_models_that_fail_are_rows() -> None:
+    def refused() -> bytes:
+        raise ModelError("nothing to see")
+
+    (row,) = measured(Work("strategies", Made("f", "bad", refused)))
+    assert row == {"family": "f", "model": "bad", "error": "layoutsolve.errors.ModelError: nothing to see"}
+    rows = {"strategies": pd.concat([rows_of([("a", 1, 1, 3), ("b", 0, 1, 1)])["strategies"], pd.DataFrame([row])])}
+    told = text(rows)
+    assert "* strategies: 1 of 3 models (layoutsolve.errors.ModelError 1)" in told
+
+
+def test_the_same_rows_are_the_same_report(tmp_path: Path) -> None:
+    """Measured rows of a small model, by all measurements but those of tools; as files, read again."""
+    model = next(each for each in collection(SMALL) if each.family == "convnext")
+    works = [Work(name, model) for name in running.MEASURED if name != "tools"]
+    for work in works:
+        with (tmp_path / f"{work.measurement}.jsonl").open("w") as file:
+            file.writelines(pd.Series(row).to_json() + "\n" for row in measured(work))
+    write_tables(tmp_path, works)
+    rows = read(tmp_path)
+    lost = ablation(rows).frame
+    assert (lost["value without"] >= lost["value"]).all(), "less freedom is never cheaper"
+    write(tmp_path, rows)
+    assert (tmp_path / "REPORT.md").read_text() == text(rows)
+    assert all((tmp_path / "plots" / f"{name}.{ending}").is_file() for name in PLOTS for ending in ("svg", "png"))
+    assert len(list((tmp_path / "tables").iterdir())) == len(TABLES) - 1, "all but that of tools"
+
+
+@pytest.mark.parametrize("family", ["convnext", "random tflite", "random onnx", "operators"])
+def test_models_are_the_same_each_time(family: str) -> None:
+    first, again = ([each for each in collection(SMALL) if each.family == family] for _ in range(2))
+    assert [each.name for each in first] == [each.name for each in again]
+    assert [each.make() for each in first[:2]] == [each.make() for each in again[:2]]
