@@ -20,7 +20,7 @@ import layoutsolve.io.source
 from experiments.make.demo import mobilenet
 from layoutsolve.cli import console, parser
 from layoutsolve.cli.command_line import main
-from layoutsolve.cli.summary import Done, as_text
+from layoutsolve.cli.summary import Done, _penalty, as_text
 from layoutsolve.inspection.printing import STAGES
 from layoutsolve.proto.weight_selection import running, selects
 from tests.builder import Builder
@@ -149,6 +149,13 @@ def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
         "  transposes + layout penalty 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), "
         "reshapes 0 (feasible), copies 0 (feasible); the search ended by its limit on work",
     ]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "told"), [(0, ""), (2, " and a layout penalty of 2"), (-4, ", 4 of which take no time")]
+)
+def test_what_the_summary_says_of_penalties(hidden: int, told: str) -> None:
+    assert _penalty(hidden) == told
 
 
 def test_the_summary_tells_of_weights_that_are_selected() -> None:
