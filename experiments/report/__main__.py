@@ -4,7 +4,8 @@
         [--tool tf2onnx=/path/to/python ...] [--only strategies ...] [--small] [--text]
 
 Everything is seeded. A run that was interrupted goes on where it stopped; a model that fails is a row with its error.
-``--text`` writes the text of rows that are there. ``environment.json`` has versions, processor and seeds.
+``--text`` writes the text of rows that are there, as of those in ``docs/research``.
+``environment.json`` has versions, processor and seeds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pathlib import Path
 
 from experiments.make.collection import SMALL, Sizes, collection
 from experiments.report.running import MEASURED, Work, client_of, run, write_tables
-from experiments.report.tools import absent
 from experiments.report.writing import read, write
 
 PACKAGES = ("layoutsolve", "numpy", "onnx", "ortools", "onnxruntime", "ai-edge-litert", "highspy", "pytoulbar2")
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run(todo, rows, client)
         write_tables(rows, todo)
         (options.out / "environment.json").write_text(json.dumps(environment(sizes), indent=1) + "\n")
-    write(options.out, read(rows), absent(dict(each.split("=", 1) for each in options.tool)))
+    write(options.out, read(rows))
     print(options.out / "REPORT.md")
 
 

@@ -232,7 +232,8 @@ def slower(rows: Rows) -> Table:
 def tools(rows: Rows) -> Table:
     """Tools side by side: on how many models they are right, and what they leave where they and ours both are."""
     frame = rows.get("tools", pd.DataFrame())
-    found = frame.reindex(columns=COLUMNS["tools"]).dropna(subset=["tool"])
+    found = frame.reindex(columns=[*COLUMNS["tools"], "error"]).dropna(subset=["tool"])
+    found = found[found["error"] != "not installed"]
     right, made = found["off"] <= RIGHT, []
     own = {
         "tflite to onnx": "layoutsolve",

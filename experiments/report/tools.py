@@ -70,11 +70,6 @@ TOOLS: Mapping[str, Tool] = {
 """The tools by name. Those of one pair of formats are compared with each other."""
 
 
-def absent(given: Mapping[str, str]) -> list[str]:
-    """The tools that no interpreter has."""
-    return [name for name, tool in TOOLS.items() if tool.interpreter(given) is None]
-
-
 def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, Any]]:
     """A model by every tool that takes its format. Raises :class:`VerifyError` or :class:`FailedError` where the source
     itself does not run.
@@ -85,8 +80,9 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
     for name, tool in TOOLS.items():
         python = tool.interpreter(interpreters)
         reads, writes = tool.formats.split(" to ")
-        if python is not None and reads == format_:
-            facts = _tried(tool.command.replace("PYTHON", python), source, (reads, writes), feeds, truths)
+        if reads == format_:
+            command = tool.command.replace("PYTHON", python or "")
+            facts = _tried(command, source, (reads, writes), feeds, truths) if python else {"error": "not installed"}
             found.append({"tool": name, "formats": tool.formats, **facts})
     return found
 

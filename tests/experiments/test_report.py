@@ -66,6 +66,11 @@ def test_the_same_rows_are_the_same_report(tmp_path: Path) -> None:
     assert len(list((tmp_path / "tables").iterdir())) == len(TABLES) - 1, "all but that of tools"
 
 
+def test_the_published_report_is_what_its_rows_say() -> None:
+    published = Path(__file__).parents[2] / "docs" / "research"
+    assert (published / "REPORT.md").read_text() == text(read(published / "rows"))
+
+
 @pytest.mark.parametrize("family", ["convnext", "random tflite", "random onnx", "operators"])
 def test_models_are_the_same_each_time(family: str) -> None:
     first, again = ([each for each in collection(SMALL) if each.family == family] for _ in range(2))
