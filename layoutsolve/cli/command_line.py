@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from layoutsolve.base.wording import printable
 from layoutsolve.cli import commands, console, conversions, parser
-from layoutsolve.errors import FAILED, INTERNAL, INTERRUPTED, ConversionError, InternalError, UnsupportedError
+from layoutsolve.errors import (
+    FAILED,
+    INTERNAL,
+    INTERRUPTED,
+    ConversionError,
+    InternalError,
+    OptionError,
+    UnsupportedError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,8 +59,16 @@ def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
 
 
 def _line(error: ConversionError) -> str:
-    """The message, on one line but for a list of gaps, whose lines have been cared for."""
-    return str(error) if isinstance(error, UnsupportedError) else printable(str(error))
+    """The message, on one line but for a list of gaps, whose lines have been cared for. An argument that it begins with
+    is called as the option is.
+    """
+    said = str(error)
+    if isinstance(error, OptionError):
+        from layoutsolve.conversion.arguments import NAMES
+
+        name, colon, told = said.partition(": ")
+        said = f"--{name.replace('_', '-')}: {told}" if colon and name in NAMES else said
+    return said if isinstance(error, UnsupportedError) else printable(said)
 
 
 Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]

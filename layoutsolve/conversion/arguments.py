@@ -270,6 +270,9 @@ class Options:
         for name, default in _OF_ONNX.items():
             if getattr(self, name) != default:
                 raise OptionError(f"{name}: that is about ONNX, and TensorFlow Lite is written; leave it out")
+        if TFLITE_TARGET not in self.goal.target.names:
+            told = f"'{self.goal.target.name}' is for ONNX files, and TensorFlow Lite is written for '{TFLITE_TARGET}'"
+            raise OptionError(f"target: {told}; leave it out")
 
     def check_onnx(self) -> None:
         """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
@@ -350,3 +353,7 @@ class Options:
             for name, value in values.items()
             if value != getattr(default, name)
         }
+
+
+NAMES = frozenset(each.name for each in fields(Options))
+"""What options are called, with which messages about one of them begin."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import layoutsolve
 from layoutsolve.cli.command_line import main
+from layoutsolve.errors import OptionError
 from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.solver.targets.target_file import KNOWN
 
 
 @pytest.fixture
@@ -62,7 +66,20 @@ def test_many(source: Path, tmp_path: Path) -> None:
 def test_what_is_about_onnx_is_refused(source: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     target = source.with_name("out.tflite")
     assert main([str(source), "-o", str(target), *option]) == 2
-    assert option[0].strip("-") in capsys.readouterr().err and not target.exists()
+    assert capsys.readouterr().err.startswith(f"layoutsolve: {option[0]}: ") and not target.exists()
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_targets_of_onnx_are_refused(name: str, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the model is read; a file may extend the one that TensorFlow Lite is written for."""
+    target, table = source.with_name("out.tflite"), source.with_name("mine.toml")
+    table.write_text(f'name = "mine"\nextends = "{name}"\n')
+    for given in (name, str(table)):
+        assert main([str(source), "-o", str(target), "--target", given]) == (0 if name == "litert" else 2)
+        said = capsys.readouterr().err
+        assert name == "litert" or "for ONNX files, and TensorFlow Lite is written for 'litert'; leave it out" in said
+    with pytest.raises(OptionError, match="target") if name != "litert" else nullcontext():
+        layoutsolve.convert(source, to="tflite", target=name)
 
 
 def test_what_becomes_of_operators(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
