@@ -6,7 +6,8 @@ import mmap
 import os
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
@@ -17,6 +18,7 @@ from layoutsolve.base.digest import Buffer, digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import brief, nearest, printable
 from layoutsolve.errors import ModelError
+from layoutsolve.io import files
 from layoutsolve.io.archives import chosen, is_archive, models_in, split
 from layoutsolve.io.patterns import ENDINGS
 
@@ -218,6 +220,20 @@ def load(source: Source, argument: str = "source") -> Content:
         raise ModelError(f"{argument} is empty: give a model")
     content = Content(view.cast("B") if view.readonly and view.c_contiguous else view.tobytes())
     return _member(content, "", argument) if is_archive(content.data) else content
+
+
+@contextmanager
+def on_disk(content: Content) -> Iterator[Path]:
+    """The file of a model, for programs that open it themselves: a temporary one where it is in an archive or in
+    memory.
+    """
+    if content.path is not None and content.cut is None:
+        yield Path(content.path)
+        return
+    with files.scratch() as folder:
+        path = folder / "model"
+        path.write_bytes(content.data)
+        yield path
 
 
 def _serialized(source: object, argument: str) -> Any:

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from layoutsolve.base.wording import aligned, brief, one_line, printable
 from layoutsolve.conversion.arguments import MOST_THREADS
 from layoutsolve.errors import ModelError, OptionError, VerifyError
 from layoutsolve.frontend import is_onnx, is_tflite
-from layoutsolve.io.source import load
+from layoutsolve.io.source import Content, load, on_disk
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.executed_operators import Executed, executed
 from layoutsolve.measurement.timing import (
@@ -159,11 +159,12 @@ def bench(
         raise OptionError(
             f"argument --threads: {brief(threads)} is no number of threads: give 1 or more, up to {MOST_THREADS}"
         )
-    lite = {file: _is_lite(file) for file in files}
+    models = {file: _model(file) for file in files}
     if openvino and importlib.util.find_spec("openvino") is None:
         raise VerifyError("the package 'openvino' is missing; install it with: pip install openvino")
     with ExitStack() as stack:
-        tried = [each for file in files for each in _tried(file, lite[file], threads, level, openvino, plain, stack)]
+        every = (_tried(file, models[file], threads, level, openvino, plain, stack) for file in files)
+        tried = [replace(each, file=file) for file, found in zip(files, every, strict=True) for each in found]
         found = [each for each in tried if isinstance(each, Loaded)]
         runners = {place: each.runner for place, each in enumerate(found)}
         rounds = rounds_of(list(runners.values()), most)
@@ -193,20 +194,21 @@ def measured(
     return Bench(rows, len(times[0]), given, tuple(refused))
 
 
-def _is_lite(file: str) -> bool:
-    """Whether a file has a TensorFlow Lite model, not one in ONNX. Raises :class:`ModelError` where it has neither."""
-    data = load(file).data
-    if not is_tflite(data) and not is_onnx(data):
+def _model(file: str) -> Content:
+    """The model of a file. Raises :class:`ModelError` where that is neither of TensorFlow Lite nor in ONNX."""
+    content = load(file)
+    if not is_tflite(content.data) and not is_onnx(content.data):
         raise ModelError(f"'{printable(file)}' is neither a TensorFlow Lite nor an ONNX model")
-    return is_tflite(data)
+    return content
 
 
 def _tried(
-    file: str, lite: bool, threads: int, level: Level, openvino: bool, plain: bool, stack: ExitStack
+    name: str, model: Content, threads: int, level: Level, openvino: bool, plain: bool, stack: ExitStack
 ) -> list[Loaded | Refused]:
-    """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where none runs it."""
+    """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its ``name``, where none runs it."""
+    file = str(stack.enter_context(on_disk(model)))
     loads: dict[str, Callable[[], Loaded]] = {RUNTIMES[0]: partial(_onnx, file, threads, level)}
-    if lite:
+    if is_tflite(model.data):
         loads = {
             runtime: partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
             for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2]))
@@ -216,7 +218,7 @@ def _tried(
     running = next((each for each in found if isinstance(each, Loaded)), None)
     if running is None:
         (first, *_) = (each.error for each in found if isinstance(each, Refused))
-        raise VerifyError(f"'{printable(file)}': {first}") from first
+        raise VerifyError(f"'{printable(name)}': {first}") from first
     if openvino:
         found.append(_attempted(file, RUNTIMES[3], partial(compiled, file, threads, running.feeds)))
     return found

@@ -16,7 +16,7 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import Model, parse
 from layoutsolve.frontend.onnx.listing import described
 from layoutsolve.frontend.onnx.reading import Source as OnnxSource
-from layoutsolve.io.source import Content, load
+from layoutsolve.io.source import Content, load, on_disk
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.proto.messages import DOMAINS
 from layoutsolve.proto.scopes import nodes_of
@@ -108,7 +108,7 @@ def facts_of(file: str) -> Facts:
     """The figures of a file. Raises :class:`ModelError` where it is no model."""
     content = load(file)
     model = parse(content.data, content.folder, content.called)
-    return _of_tflite(file, content, model) if isinstance(model, Model) else _of_onnx(file, model)
+    return _of_tflite(file, content, model) if isinstance(model, Model) else _of_onnx(file, content, model)
 
 
 def _of_tflite(file: str, content: Content, model: Model) -> Facts:
@@ -135,7 +135,7 @@ def _of_tflite(file: str, content: Content, model: Model) -> Facts:
     )
 
 
-def _of_onnx(file: str, source: OnnxSource) -> Facts:
+def _of_onnx(file: str, content: Content, source: OnnxSource) -> Facts:
     model = source.original
     nodes = [node for graph in (model.graph, *model.functions) for node in nodes_of(graph)]
     names = Counter(f"{node.domain}:{node.op_type}" if node.domain not in DOMAINS else node.op_type for node in nodes)
@@ -145,7 +145,8 @@ def _of_onnx(file: str, source: OnnxSource) -> Facts:
         {each.name: f"{each.dtype}{each.shape}" for each in (described(port.name, port.type) for port in ports)}
         for ports in (model.graph.input, model.graph.output)
     )
-    count, refused = _executed(file)
+    with on_disk(content) as path:
+        count, refused = _executed(str(path))
     return Facts(
         file,
         f"ONNX, opset {opset}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
 import tarfile
 import zipfile
@@ -161,3 +162,18 @@ def test_damaged(name: str) -> None:
         except ConversionError:
             refused += 1
     assert 0 < refused < 150
+
+
+def test_what_opens_files_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runtimes are given the model of an archive as a file; what is printed names the archive."""
+    written = layoutsolve.convert(MODEL).content("")
+    (tmp_path / "two.zip").write_bytes(zipped({"a.tflite": MODEL, "b.onnx": written}))
+    (tmp_path / "one.gz").write_bytes(gzip.compress(MODEL))
+    names = [str(tmp_path / each) for each in ("two.zip/a.tflite", "two.zip/b.onnx", "one.gz")]
+    assert main(["bench", *names, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(dict.fromkeys(each["file"] for each in told["files"])) == names and not told["refused"]
+    assert main(["diff", names[0], names[1], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["second"]["file"], told["second"]["executed"], told["second"]["refused"]) == (names[1], 0, "")
+    assert main(["ops", names[1]]) == 0
