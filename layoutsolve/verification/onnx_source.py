@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -20,7 +21,17 @@ from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
-from layoutsolve.verification.runtimes import Level, LiteRTModel, OnnxRuntime, Port, RefusedError, of_result, runtime_of
+from layoutsolve.verification.runtimes import (
+    Level,
+    LiteRTModel,
+    OnnxRuntime,
+    Pinned,
+    Port,
+    RefusedError,
+    Runtime,
+    of_result,
+    runtime_of,
+)
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
@@ -77,16 +88,17 @@ def _verified(
     input_permutations: Mapping[str, Sequence[int]] | None,
     output_permutations: Mapping[str, Sequence[int]] | None,
 ) -> Verification:
-    first = OnnxRuntime(source, level=level)
     with of_result():
         second = runtime_of(model, level=level)
     moved = input_permutations or {}
+    pinned = _pinned(second, moved)
+    first = OnnxRuntime(source, level=level, pinned=pinned)
     names = [name for name, _, _ in first.inputs]
     ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in first.inputs)
     runs = []
     given = given_samples(data, names, ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
-    numbers = choices(source, level, seed) if given is None and open_sizes else (0,)
+    numbers = choices(source, level, seed, pinned) if given is None and open_sizes else (0,)
     began, used = time.monotonic(), list[int]()
     for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
         with of_result():
@@ -102,6 +114,15 @@ def _verified(
     turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
     sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
     return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+
+
+def _pinned(model: Runtime, moved: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
+    """The sizes that a result's inputs have, in the source's order: those of the source may be dynamic."""
+    found: dict[str, dict[str, int]] = {}
+    for name, _, shape in model.inputs:
+        places = zip(moved.get(name, range(len(shape))), shape, strict=True)
+        found[name] = {str(axis): size for axis, size in places if isinstance(size, int)}
+    return found
 
 
 def _compared(
@@ -154,11 +175,13 @@ def _layers(
         if name in values and name in places and places[name].name in there
     }
     names = [*makers]
-    of_source, of_model = _giving(first, names), _giving(second, [places[name].name for name in names])
+    of_model = _giving(second, [places[name].name for name in names])
+    pinned = _pinned(of_model, moved)
+    of_source = _giving(first, names, pinned)
     ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in of_source.inputs)
     given = given_samples(data, [name for name, _, _ in of_source.inputs], ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in of_source.inputs for size in shape)
-    number = surviving(source, "none", seed) if given is None and open_sizes else 0
+    number = surviving(source, "none", seed, pinned) if given is None and open_sizes else 0
     _, fed, truth = next(_runs(of_source, given, (number,), seed, 1))
     with of_result():
         results = of_model.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
@@ -174,12 +197,12 @@ def _loaded(model: bytes | Path) -> onnx.ModelProto:
     return onnx.load(model) if isinstance(model, Path) else onnx.load_from_string(model)
 
 
-def _giving(model: onnx.ModelProto, names: Sequence[str]) -> OnnxRuntime:
+def _giving(model: onnx.ModelProto, names: Sequence[str], pinned: Pinned = MappingProxyType({})) -> OnnxRuntime:
     """A model that gives tensors within it, without graph optimizations."""
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     try:
-        return OnnxRuntime(model.SerializeToString(), level="none")
+        return OnnxRuntime(model.SerializeToString(), level="none", pinned=pinned)
     except ValueError as error:  # of protobuf, beyond two gigabytes
         raise VerifyError("models of more than two gigabytes are compared by their outputs alone") from error
 

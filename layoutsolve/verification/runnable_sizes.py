@@ -1,12 +1,13 @@
 """Sizes with which ONNX Runtime runs a model, where some have names alone.
 
 They are tried in another process, as a kernel that divides by what it computes from sizes ends its own. That runs
-:func:`main`, with the arguments MODEL LEVEL SEED FIRST LAST: it prints the number of each choice before it is tried,
-and ends with status 0 where the last one runs.
+:func:`main`, with the arguments MODEL LEVEL SEED PINNED FIRST LAST: it prints the number of each choice before it is
+tried, and ends with status 0 where the last one runs.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.io.files import scratch
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_sampling import ANY, drawn
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, RefusedError, element
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Pinned, RefusedError, element
 from layoutsolve.verification.verify import stored
 
 FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
@@ -32,19 +33,20 @@ TRIES, MORE = 300, 6
 """How many choices of sizes are tried, and how many for another one than a model is known to run with."""
 
 
-def choices(model: bytes | Path, level: Level, seed: int) -> tuple[int, ...]:
-    """The numbers of a choice of sizes with which a model runs, and of another one if there is one near.
+def choices(model: bytes | Path, level: Level, seed: int, pinned: Pinned) -> tuple[int, ...]:
+    """The numbers of a choice of sizes with which a model runs, and of another one if there is one near; sizes that
+    are ``pinned`` are all the same.
 
     Raises :class:`RefusedError` where there is none, with what ONNX Runtime says of the last one.
     """
-    first = surviving(model, level, seed)
+    first = surviving(model, level, seed, pinned)
     try:
-        return first, surviving(model, level, seed, first + 1, first + 1 + MORE)
+        return first, surviving(model, level, seed, pinned, first + 1, first + 1 + MORE)
     except RefusedError:
         return (first,)
 
 
-def surviving(model: bytes | Path, level: Level, seed: int, first: int = 0, last: int = TRIES) -> int:
+def surviving(model: bytes | Path, level: Level, seed: int, pinned: Pinned, first: int = 0, last: int = TRIES) -> int:
     """The number of the first choice of sizes with which a model runs, of those from ``first`` on before ``last``.
 
     Raises :class:`RefusedError` where there is none, with what ONNX Runtime says of the last one.
@@ -55,7 +57,7 @@ def surviving(model: bytes | Path, level: Level, seed: int, first: int = 0, last
             path.write_bytes(model)
         said = ""
         while True:
-            code, printed, errors = _tried(path, level, str(seed), str(first), str(last))
+            code, printed, errors = _tried(path, level, str(seed), json.dumps(pinned), str(first), str(last))
             tried = [int(line) for line in printed.split()]
             if tried and code == 0:
                 return tried[-1]
@@ -124,8 +126,8 @@ def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, i
 
 def main() -> None:
     """Entry point of the process."""
-    path, level, seed, first, last = sys.argv[1:]
-    runtime = OnnxRuntime(Path(path), level=level)  # type: ignore[arg-type]
+    path, level, seed, pinned, first, last = sys.argv[1:]
+    runtime = OnnxRuntime(Path(path), level=level, pinned=json.loads(pinned))  # type: ignore[arg-type]
     refused = ""
     for number, sizes in islice(enumerate(tries(runtime.inputs)), int(first), int(last)):
         print(number, flush=True)

@@ -304,14 +304,26 @@ def element(kind: str) -> str:
     return _ELEMENTS.get(kind, kind[7:-1])
 
 
+Pinned = Mapping[str, Mapping[str, int]]
+"""The sizes of dimensions of inputs, by name and by number in decimal digits."""
+
+
 class OnnxRuntime:
     """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose, and has these sleep between runs.
-    With ``profile`` it notes what takes how long, in a file whose name begins so.
+    With ``profile`` it notes what takes how long, in a file whose name begins so. Dynamic dimensions of inputs may be
+    ``pinned`` to sizes, by input and dimension: as such its ``inputs`` have them.
     """
 
     def __init__(
-        self, model: bytes | Path, *, threads: int = 0, level: Level = "all", profile: Path | None = None
+        self,
+        model: bytes | Path,
+        *,
+        threads: int = 0,
+        level: Level = "all",
+        profile: Path | None = None,
+        pinned: Pinned = MappingProxyType({}),
     ) -> None:
+        self._pinned = pinned
         require("onnxruntime")
         import onnxruntime
 
@@ -331,7 +343,11 @@ class OnnxRuntime:
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str]]]:
         """Name, type (such as ``tensor(float)``) and shape of each input."""
-        return [(port.name, port.type, list(port.shape)) for port in self._session.get_inputs()]
+        pinned = {port.name: self._pinned.get(port.name, {}) for port in self._session.get_inputs()}
+        return [
+            (port.name, port.type, [pinned[port.name].get(str(axis), size) for axis, size in enumerate(port.shape)])
+            for port in self._session.get_inputs()
+        ]
 
     @property
     def states(self) -> list[str]:

@@ -75,3 +75,19 @@ def test_sources_in_onnx_have_two_sizes() -> None:
     )
     found = layoutsolve.verify(source, layoutsolve.convert(source))
     assert found.verdict == "pass" and found.sizes == ("n=2", "n=1")
+
+
+@pytest.mark.parametrize(
+    ("shape", "inputs", "to"),
+    [((1, 5, 4, 3), "keep", "onnx"), ((-1, 5, 4, 3), "nhwc", "onnx"), ((1, 5, 4, 3), "nhwc", "tflite")],
+)
+def test_sizes_that_were_given(shape: tuple[int, ...], inputs: str, to: str) -> None:
+    """A source in ONNX is run with the sizes that its result was given, in whichever order that has them."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[n, c, h, w] x, float[n] z)
+            => (float[n, c, h, w] y, float[n] t) { y = Abs(x) t = Abs(z) }"""
+    )
+    shapes = {"x": shape, "z": shape[:1]}
+    conversion = layoutsolve.convert(source, shapes=shapes, inputs=inputs, to=to)  # type: ignore[arg-type]
+    found = layoutsolve.verify(source, conversion)
+    assert found.verdict == "pass" and found.sizes == (("n=2", "n=1") if shape[0] < 0 else ())
