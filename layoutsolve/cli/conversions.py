@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from layoutsolve.cli import console, model_files, parser
 from layoutsolve.cli.options import arguments_of
 from layoutsolve.errors import OptionError, OutputError, UnsupportedError
 from layoutsolve.io import files
+from layoutsolve.ir.graph import LOWERINGS
 
 if TYPE_CHECKING:
     from layoutsolve.certification.certificate import Certificate
@@ -166,7 +168,8 @@ def _unused(options: argparse.Namespace, conversion: Conversion) -> tuple[str, .
         return ()
     from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
 
-    used = {FOREIGN[name] for name in conversion.provenance.lowerings if name in FOREIGN}
+    lowered = {} if conversion.graph.imports else json.loads(conversion.graph.metadata.get(LOWERINGS, "{}"))
+    used = {FOREIGN[name] for name in lowered if name in FOREIGN}
     return tuple(name for name, file in FOREIGN.items() if file not in used)
 
 

@@ -110,6 +110,22 @@ def test_info_of_lowerings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("name", ["CUSTOM:Mine", "ABS", "CUSTOM:Other"])
+def test_lowerings_of_what_is_returned_unchanged(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file has no place for provenance then."""
+    source, own, out = tmp_path / "a.tflite", tmp_path / "own.py", tmp_path / "out.tflite"
+    source.write_bytes(tflite() if name == "ABS" else model("Mine"))
+    own.write_text(CODE.format(name="Mine", op="Tanh").replace("CUSTOM:Mine", name))
+    more = ["--custom", "passthrough"] if name == "CUSTOM:Other" else []
+    assert main([str(source), "--lowering", str(own), *more, "-o", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "the model is returned unchanged" in told and out.read_bytes() == source.read_bytes()
+    assert ("the model has no 'CUSTOM:Other'" in told) == bool(more)
+
+
+@pytest.mark.usefixtures("registry")
 def test_lowerings_that_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A certificate of a model with a lowering is checked with it, or is refused on one line; an operator that nearly
     has a registered name is told of that.
