@@ -151,15 +151,16 @@ def _track(most: float, **parts: float) -> Markup:
 def verified(found: Verification) -> Markup:
     """The comparison with the source, output by output."""
     if found.refusal:
-        return section("Compared with the source", element("p", found, class_="bad"))
+        return section("Compared with the source", *(element("p", each, class_="bad") for each in _lines(found)))
     rows = []
     for each in found.outputs:
         mark = element("span", "pass" if each.passed else "FAIL", class_="good" if each.passed else "bad")
         rows.append((mark, element("code", each.name), element("span", each.kind, class_="whole"), each.reason))
-    inside = None
+    inside: list[Markup] = []
     if found.inspection is not None:
         departs = found.inspection.departure is not None
-        inside = element("p", found.inspection.told, class_="bad" if departs else "soft")
+        told = _lines(found.inspection.told)
+        inside = [element("p", each, class_="bad" if departs else "soft") for each in told]
     kinds = f" ({', '.join(found.distributions)})" if found.distributions else ""
     drawn = "1 input" if found.samples == 1 else f"{found.samples} inputs"
     steps = f", {found.steps} steps each" if found.steps > 1 else ""
@@ -167,12 +168,17 @@ def verified(found: Verification) -> Markup:
     return section(
         f"Compared with {truth} on {drawn}{kinds}{steps}",
         table(("", "output", "numbers", "why"), rows),
-        inside,
-        _layers(found.inspection.layers) if found.inspection is not None and found.inspection.layers else None,
+        *inside,
+        _layers(found.inspection.layers, not found.passed) if found.inspection and found.inspection.layers else None,
     )
 
 
-def _layers(layers: Sequence[Layer]) -> Markup:
+def _lines(told: object) -> list[str]:
+    """A text of several lines, which are paragraphs of a page."""
+    return [line.strip() for line in str(told).splitlines()]
+
+
+def _layers(layers: Sequence[Layer], opened: bool) -> Markup:
     """The noise of each tensor: the longer its bar the larger, up to a noise as large as the signal (0 dB)."""
     bars: list[Markup] = []
     for each in layers:
@@ -181,7 +187,7 @@ def _layers(layers: Sequence[Layer]) -> Markup:
         bars.append(_track(NOISELESS, p=NOISELESS - ratio))
         bars.append(element("span", "exact" if each.sqnr is None else f"{each.sqnr:.1f} dB", class_="value"))
     title = element("summary", "Noise of each tensor (SQNR)")
-    return element("details", title, element("div", *bars, class_="chart long", id="layers"))
+    return element("details", title, element("div", *bars, class_="chart long", id="layers"), open=opened)
 
 
 def profiled(found: Profile) -> Markup:

@@ -13,6 +13,7 @@ from html import unescape
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import layoutsolve
@@ -22,8 +23,14 @@ from layoutsolve.emit import nodes_of
 from layoutsolve.inspection.explanation import lines_of
 from layoutsolve.io.source import load
 from layoutsolve.reporting.graph_view import ORDERS
+from layoutsolve.reporting.sections import verified
 from layoutsolve.reporting.source_view import source_side
 from layoutsolve.reporting.written_view import order_of, written_side
+from layoutsolve.verification.layer_accuracy import Departure, Inspection
+from layoutsolve.verification.layer_table import Closeness
+from layoutsolve.verification.metrics import distance
+from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.verdict import Verification
 from tests.families import nested
 from tests.random_models import network
 from tests.reporting.pages import HOSTILE, chain, custom, data_of, empty, moved, reported, text_of, unmeasured
@@ -263,3 +270,17 @@ def test_other_ways(tmp_path: Path, options: list[str]) -> None:
     files = [path for path in tmp_path.iterdir() if path.suffix != ".html"]
     assert all(hashlib.sha256(path.read_bytes()).hexdigest() in text_of(page) for path in files)
     assert len(files) == (3 if "--external-data" in options else 2)
+
+
+def test_lines_of_a_comparison_are_paragraphs() -> None:
+    """None is written as an escape, and the noise of tensors is shown where the comparison failed."""
+    port = Port("t", "float32", (), (), (), ())
+    off = distance(port, [(np.zeros(3, np.float32), np.ones(3, np.float32))])
+    closeness = Closeness(port)
+    closeness.add(np.ones(3, np.float32), np.zeros(3, np.float32))
+    departure = Departure(0, "ABS", "t", "float", off, "it is off")
+    inspection = Inspection(1, departure, layers=(closeness.layer(0, "ABS"),))
+    for found in (Verification((), 0, 1, inspection=inspection), Verification((), 0, 1, refusal="one\ntwo")):
+        page = verified(found)
+        assert "\\n" not in page and page.count("<p") == 2
+        assert ("<details open>" in page) == (not found.refusal)
