@@ -88,6 +88,8 @@ class Inspection:
         """The verdict, without the table."""
         if self.departure is not None:
             return f"FAIL {self.departure}"
+        if not self.compared and self.note:
+            return f"pass {self.note}"
         inside = f"{counted(self.compared, 'tensor')} inside"
         return f"pass {inside}, {self.basis}{self.note and f'; {self.note}'}"
 

@@ -29,6 +29,8 @@ from layoutsolve.verification.flatbuffer_repacking import opened, packed
 from layoutsolve.verification.runtimes import LiteRT
 from layoutsolve.verification.tensor_locations import Inside, Place, places_of
 
+_COUNTING = frozenset(("int32", "int64", "uint32", "uint64", "bool", "string"))
+
 
 @dataclass(frozen=True)
 class End:
@@ -71,6 +73,11 @@ class Partial:
         """Message where all other operators pass, after a comparison of so many intermediate tensors and outputs."""
         right = f"{counted(tensors, 'tensor')} inside and {counted(outputs, 'output')}"
         return f"LiteRT has no kernel for {self.said}; all else is right, with drawn numbers for what it gives: {right}"
+
+    @property
+    def counting(self) -> bool:
+        """Whether something is drawn for whole numbers or texts, as indices and sizes are, of which not all do."""
+        return any(self.ends[index].dtype in _COUNTING for index in self.given)
 
     @property
     def moved(self) -> dict[str, tuple[int, ...]]:

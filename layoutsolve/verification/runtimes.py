@@ -76,9 +76,12 @@ class Run:
 
 
 class RefusedError(VerifyError):
-    """A runtime refuses a model, aborts on it or takes too long: the source, or the ``result`` of its conversion."""
+    """A runtime refuses a model, aborts on it or takes too long: the source, or the ``result`` of its conversion; the
+    model itself, or ``running`` it on some inputs.
+    """
 
     result: bool = False
+    running: bool = False
 
 
 @contextmanager
@@ -378,7 +381,9 @@ class OnnxRuntime:
         try:
             results = self._session.run(None, dict(inputs))
         except Exception as error:  # as above
-            raise RefusedError(f"ONNX Runtime fails to run the model: {one_line(error)}") from error
+            failed = RefusedError(f"ONNX Runtime fails to run the model: {one_line(error)}")
+            failed.running = True
+            raise failed from error
         return [np.asarray(result) for result in results]
 
 

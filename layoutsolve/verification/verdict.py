@@ -95,9 +95,9 @@ class Verification:
 
     ``samples`` inputs were drawn from ``seed``, or given, and each was run ``steps`` times in a row. ``inspection`` is
     the layer-wise comparison, None where there was none, and ``distributions`` are those of the inputs, ``sizes`` the
-    sizes that dynamic dimensions had in turn. ``refusal`` is
-    the reason why nothing was compared: where a runtime refuses the source the conversion is 'not verified', where it
-    refuses the result that is wrong.
+    sizes that dynamic dimensions had in turn. ``refusal`` is the reason why nothing was compared, or why results differ
+    by design: where a runtime refuses the source the conversion is 'not verified', where it refuses the result that is
+    wrong.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -127,7 +127,10 @@ class Verification:
 
     def __str__(self) -> str:
         if self.refusal:
-            return f"{self.verdict}: {self.refusal}"
+            distances = self.outputs if self.inspection is None else ()
+            return "\n".join(
+                (f"{self.verdict}: {self.refusal}", *(f"     {each.name}: {each.distance}" for each in distances))
+            )
         steps = f", {self.steps} steps each" if self.steps > 1 else ""
         kinds = f" ({', '.join(self.distributions)})" if self.distributions else ""
         compared = f"compared on {counted(self.samples, 'input')}{kinds}{steps}"

@@ -159,11 +159,21 @@ def _partly(
     try:
         found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
     except VerifyError as error:
-        return refused(error, asked.seed) if isinstance(error, RefusedError) and error.result else error
+        wrong = isinstance(error, RefusedError) and error.result and not (error.running and partial.counting)
+        return refused(error, asked.seed) if wrong and isinstance(error, RefusedError) else _unlike(error)
     if not partial.lacking or not found.passed:
         return found
     tensors = 0 if found.inspection is None else found.inspection.compared
     return replace(found, refusal=partial.told(tensors, len(found.outputs)), verdict="not verified")
+
+
+def _unlike(error: VerifyError) -> VerifyError:
+    """An error of which a result is not the cause: numbers that are drawn for what an operator gives may be none that
+    it would give.
+    """
+    if isinstance(error, RefusedError):
+        error.result = False
+    return error
 
 
 def _verified(

@@ -111,9 +111,7 @@ def test_info_of_lowerings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("name", ["CUSTOM:Mine", "ABS", "CUSTOM:Other"])
-def test_lowerings_of_what_is_returned_unchanged(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lowerings_of_what_is_returned_unchanged(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file has no place for provenance then."""
     source, own, out = tmp_path / "a.tflite", tmp_path / "own.py", tmp_path / "out.tflite"
     source.write_bytes(tflite() if name == "ABS" else model("Mine"))

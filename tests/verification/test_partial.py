@@ -92,3 +92,24 @@ def test_data_are_for_the_whole_model() -> None:
     right = layoutsolve.convert(source, custom="passthrough")
     found = layoutsolve.verify(source, right, data=data)
     assert found.verdict == "not verified" and "all else" not in found.refusal
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_numbers_that_an_operator_would_not_give(right: bool) -> None:
+    """Indices that are drawn for it may be refused by the result, which is not wrong for that."""
+    build = Builder()
+    x, index = build.input("x", (4,)), build.tensor("index", (4,), "int32")
+    table = build.constant("table", np.arange(6, dtype=np.float32).reshape(2, 3))
+    rows, y = build.tensor("rows", (4, 3)), build.tensor("y", (4, 3))
+    build.operator("CUSTOM:Unknown", [x], [index])
+    build.operator("GATHER", [table, index], [rows], {"axis": 0})
+    build.operator("ABS", [rows], [y])
+    source = build.finish(y)
+    conversion = layoutsolve.convert(source, custom="passthrough")
+    table_of = next(each for each in conversion.model.graph.initializer if list(each.dims) == [2, 3])
+    if right:  # as of a table that is shorter there
+        table_of.dims[0], table_of.raw_data = 1, table_of.raw_data[:12]
+    else:
+        next(node for node in conversion.model.graph.node if node.op_type == "Gather").op_type = "NoSuchOperator"
+    found = layoutsolve.verify(source, conversion)
+    assert found.verdict == ("not verified" if right else "FAIL"), str(found)

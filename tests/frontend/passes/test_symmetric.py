@@ -169,7 +169,10 @@ def test_the_option(target: str, seed: int) -> None:
     weights = [(dtype, zero) for dtype, zero in stored if dtype != np.int32]
     assert len(weights) == 3 and all(dtype == np.int8 and not zero.any() for dtype, zero in weights)
     assert [node.op_type for node in found.model.graph.node] == [node.op_type for node in kept.model.graph.node]
-    distance = layoutsolve.verify(source, found).outputs[0].distance
+    checked = layoutsolve.verify(source, found)  # by its outputs, as operators are not the source's
+    assert checked.verdict == ("pass" if checked.outputs[0].passed else "not verified")
+    assert ("verify --weights source" in str(checked)) != checked.passed
+    distance = checked.outputs[0].distance
     assert distance.maximum <= 6 and distance.mean < 0.5
     certificate = layoutsolve.certify(source, found)
     assert layoutsolve.Certificate.from_json(certificate.to_json()).reading.weights == "symmetric"

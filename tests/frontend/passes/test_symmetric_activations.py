@@ -88,5 +88,6 @@ def test_what_is_told() -> None:
     source = convolution()
     found = layoutsolve.verify(source, layoutsolve.convert(source, quant="symmetric"))
     assert found.verdict == "not verified" and "verify --quant float" in str(found)
+    assert f"{found.outputs[0].name}: {found.outputs[0].distance}" in str(found)
     with pytest.raises(layoutsolve.OptionError, match="gains nothing by symmetric ones"):
         layoutsolve.convert(source, quant="symmetric", weights="symmetric")
