@@ -128,8 +128,16 @@ def _progress(done: int, count: int, part: str) -> None:
 
 
 def target(options: argparse.Namespace) -> int:
-    """Describe a target."""
+    """Describe a target, or list those that come with layoutsolve."""
     from layoutsolve.conversion.stages import Stages
+
+    if options.target is None:
+        from layoutsolve.solver.targets.target_file import COUNTED, SHIPPED, SYSTEMS
+
+        kinds = {"measured": SHIPPED, "counted": COUNTED, "layout systems": SYSTEMS}
+        told = json.dumps(kinds) if options.json else "\n".join(f"{kind}: {', '.join(kinds[kind])}" for kind in kinds)
+        console.tell(told, [])
+        return 0
 
     with Stages()("target"):
         from layoutsolve.conversion import arguments

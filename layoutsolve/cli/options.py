@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Group = argparse._ArgumentGroup  # argparse has no public name for it
 
 COMMON = (
-    *("models", "help", "all", "file", "inputs", "objective", "target", "quant", "jobs", "resume"),
+    *("models", "help", "all", "file", "inputs", "objective", "target", "cut_from", "cut_to", "shape", "quant"),
+    *("jobs", "resume"),
     *("verify", "explain", "report", "dry_run", "version"),
 )
 """The options that ``--help`` shows."""
@@ -338,7 +339,10 @@ def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _ends(general: str, given: Sequence[str], kind: str) -> Ends:
-    """The choice for all inputs (or outputs) with those for single ones."""
+    """The choice for all inputs (or outputs) with those for single ones; words may be in capitals."""
+    if ":" in general:
+        raise LayoutError(f"--{kind}s {general}: orders are given for one tensor: --{kind} NAME={general}")
+    general = general.lower()
     choices: dict[str, Choice] = {}
     for item in given:
         name, equals, said = item.rpartition("=")
@@ -348,7 +352,7 @@ def _ends(general: str, given: Sequence[str], kind: str) -> Ends:
             raise LayoutError(
                 f"{kind} '{item}' is not of the form NAME=LAYOUT, as in image=nchw or image=NHWC:NCHW{remedy}"
             )
-        choice = (source, target) if colon else said
+        choice = (source, target) if colon else said.lower()
         if choices.setdefault(name, choice) != choice:
             raise LayoutError(f"{kind} '{name}' is given two different layouts: give it one")
     return {"*": general, **choices} if choices else general

@@ -188,7 +188,9 @@ def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _target_parser() -> Parser:
     parser = Parser(prog="layoutsolve target", description="Print a target: its forms and prices (docs/targets.md).")
-    parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
+    parser.add_argument(
+        "target", nargs="?", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file (default: list them)"
+    )
     return _printing(parser)
 
 
@@ -328,7 +330,7 @@ def _parser() -> Parser:
         "-o",
         dest="file",
         metavar="OUT.onnx",
-        help="where to write (default: beside it); a folder for many; - is stdout",
+        help="where to write, .onnx or .tflite (default: beside it); a folder for many; - is stdout",
     )
     add_ends(parser.add_argument_group("layouts of inputs and outputs"))
     add_goal(parser.add_argument_group("objective and target"))

@@ -192,6 +192,15 @@ def _ends(name: str, value: object) -> Ends:
     return general if set(choices) <= {OTHERS} and isinstance(general, str) else choices
 
 
+def _format(name: str, value: object) -> str:
+    if isinstance(value, str) and value not in FORMATS:
+        formats = " or ".join(f"'{each}'" for each in FORMATS)
+        raise OptionError(
+            f"{name} is the format, {formats}, not {brief(value)}: layoutsolve.cut ends a model at a tensor"
+        )
+    return choice(name, value, FORMATS)
+
+
 def _strategy(name: str, value: object) -> str:
     from layoutsolve.solver import STRATEGIES  # with all that searches, which a certificate is checked without
 
@@ -231,7 +240,7 @@ class Options:
 
     objective: str = field(default=DEFAULT_OBJECTIVE, metadata=_by(partial(choice, known=OBJECTIVES)))
     strategy: str = field(default="cpsat", metadata=_by(_strategy))
-    to: str = field(default="onnx", metadata=_by(partial(choice, known=FORMATS)))
+    to: str = field(default="onnx", metadata=_by(_format))
     layouts: Mapping[str, Pair] = field(default_factory=dict, metadata=_by(partial(_each, read=_pair)))
     inputs: Ends = field(default="keep", metadata=_by(_ends))
     outputs: Ends = field(default="keep", metadata=_by(_ends))

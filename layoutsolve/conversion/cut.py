@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from layoutsolve.base.wording import brief, nearest
+from layoutsolve.base.wording import brief, listed, nearest
 from layoutsolve.conversion.provenance import KEYS
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Model, parse
@@ -31,18 +31,22 @@ def cut(source: Source, *, start: Sequence[str] = (), end: Sequence[str] = ()) -
 
     :param source: a path, the bytes of a model, or a model in memory, TensorFlow Lite or ONNX. Of several subgraphs the
         main one is cut.
-    :param start: the names of the tensors that become inputs, by default the model's inputs.
-    :param end: the names of the tensors that become outputs, by default the model's outputs.
+    :param start: the names of the tensors that become inputs, or the one, by default the model's inputs. Of several in
+        a row, as TensorFlow Lite joins them by semicolons, the first is enough where it is no other's.
+    :param end: the names of the tensors that become outputs, or the one, by default the model's outputs.
     :raises OptionError: for names that the model has not, and tensors that do not depend on each other.
     :raises ModelError: for a file that is no model.
     :raises VerifyError: for a TensorFlow Lite model where LiteRT, which writes it, is not installed.
     """
-    return bytes(cut_content(load(source), start, end).data)
+    first, last = ([each] if isinstance(each, str) else each for each in (start, end))
+    return bytes(cut_content(load(source), first, last).data)
 
 
 def cut_content(content: Content, start: Sequence[str], end: Sequence[str]) -> Content:
     """The same for a file that was read: what is cut has its name and its folder."""
     model = parse(content.data, content.folder, content.called)
+    known = _tensors(model)
+    start, end = _named(start, known, "--from"), _named(end, known, "--to")
     made = _of_tflite(content, model, start, end) if isinstance(model, Model) else _of_onnx(model, start, end)
     data, others = made
     if not start and not end:
@@ -80,14 +84,52 @@ class _Needed:
         return numbers[::-1], wanted
 
 
-def _check(names: Sequence[str], known: Collection[str], option: str) -> None:
-    """Raise :class:`OptionError` for a name that is given twice, or that the model has not."""
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise OptionError(f"{option} {brief(name)}: it is given twice")
-        if name not in known:
-            hint = nearest(name, known) or "; --print graph lists them (with --custom passthrough, if need be)"
-            raise OptionError(f"{option} {brief(name)}: the model has no such tensor{hint}")
+def _tensors(model: Model | OnnxSource) -> Collection[str]:
+    """The tensors at which a model may be cut: all that are computed or given."""
+    if isinstance(model, Model):
+        return _numbers(model)
+    graph = model.original.graph
+    constants = {each.name for each in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    given = (port.name for port in graph.input if port.name not in constants)
+    return dict.fromkeys([*given, *(name for node in graph.node for name in node.output if name)])
+
+
+def _numbers(model: Model) -> dict[str, int]:
+    """The numbers of the tensors of the main subgraph that are no constants, by all names that messages have."""
+    tensors, found = model.subgraphs[0].tensors, dict[str, int]()
+    for called in ([tensor.name for tensor in tensors], tensor_names(model)):
+        for number, name in enumerate(called):
+            if tensors[number].data is None:
+                found.setdefault(name, number)
+    return found
+
+
+def _named(names: Sequence[str], known: Collection[str], option: str) -> list[str]:
+    """The whole names of tensors, which may be cut off at the first semicolon as messages do it.
+
+    Raises :class:`OptionError` for a name that is given twice, or that the model has not.
+    """
+    found = list[str]()
+    for given in names:
+        begun = given.partition(";")[0]
+        longer = [each for each in known if each.partition(";")[0] == begun] if given not in known else [given]
+        if len(longer) != 1 or given not in (longer[0], begun, f"{begun};..."):
+            raise OptionError(
+                f"{option} {brief(given)}: the model has no such tensor{_hint(given, known, longer, option)}"
+            )
+        if longer[0] in found:
+            raise OptionError(f"{option} {brief(given)}: it is given twice")
+        found += longer
+    return found
+
+
+def _hint(given: str, known: Collection[str], longer: Sequence[str], option: str) -> str:
+    """What may have been meant by a name that is none."""
+    if {*given.split(",")} <= {*known}:
+        return f"; give {option} once for each of several"
+    if longer:
+        return f": give the whole name, one of {listed(longer)}"
+    return nearest(given, known) or "; --print graph lists them (with --custom passthrough, if need be)"
 
 
 def _check_order(
@@ -121,8 +163,6 @@ def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> tu
     constants = {each.name for each in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
     computed = [name for node in graph.node for name in node.output if name]
     given = [port.name for port in graph.input if port.name not in constants]
-    _check(start, [*given, *computed], "--from")
-    _check(end, [*given, *computed], "--to")
     needed = _Needed(
         [_read(node) for node in graph.node], [list(filter(None, node.output)) for node in graph.node], start
     )
@@ -171,14 +211,7 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     """The part, and its inputs beside those at the start."""
     require("ai_edge_litert")
     data, main = bytes(content.data), parsed.subgraphs[0]
-    numbers: dict[str, int] = {}
-    shown = tensor_names(parsed)  # as messages call them
-    for called in ([tensor.name for tensor in main.tensors], shown):
-        for number, name in enumerate(called):
-            if main.tensors[number].data is None:
-                numbers.setdefault(name, number)
-    _check(start, numbers, "--from")
-    _check(end, numbers, "--to")
+    numbers = _numbers(parsed)
     asked = {numbers[name]: name for name in (*start, *end)}
     first = {number: name for name, number in reversed(numbers.items())} | asked  # a name that is asked for stays
     names = [first.get(number, f"#{number}") for number in range(len(main.tensors))]

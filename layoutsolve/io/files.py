@@ -305,4 +305,7 @@ def _failing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write '{printable(path)}': {error.strerror or error}") from error
+        parent = Path(path).parent
+        lacking = isinstance(error, FileNotFoundError) and not parent.exists()
+        reason = f"the folder '{printable(str(parent))}' does not exist" if lacking else error.strerror or error
+        raise OutputError(f"cannot write '{printable(path)}': {reason}") from error

@@ -26,6 +26,10 @@ LITE_VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 """The operators of TensorFlow Lite that give a tensor another shape and move nothing."""
 
 
+MOVING = ("Transpose", "TRANSPOSE")
+"""The operator that moves data, as both formats call it."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """Figures of a model file.
@@ -77,6 +81,10 @@ class Difference:
         rows = [(name, str(left), "->", str(right)) for name, left, right in figures]
         rows += [(name, str(left), "->", str(right)) for name, left, right in self._operators()]
         yield from (f"  {line}" for line in aligned(rows, (1, 3)))
+        if any(
+            each.operators.get(name, each.transposes) != each.transposes for each in (one, other) for name in MOVING
+        ):
+            yield "  Transposes are counted without those of constants, which move nothing while the model runs"
         for facts in (each for each in (one, other) if each.refused):
             yield f"  executed Transposes of {facts.file} are not known: {facts.refused}"
         for what, left, right in (("input", one.inputs, other.inputs), ("output", one.outputs, other.outputs)):

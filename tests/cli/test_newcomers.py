@@ -13,7 +13,7 @@ import pytest
 import layoutsolve
 from layoutsolve.base.digest import digest
 from layoutsolve.cli.command_line import main
-from layoutsolve.solver.targets.target_file import SHIPPED
+from layoutsolve.solver.targets.target_file import KNOWN, SHIPPED
 from tests.builder import Builder
 from tests.cli.test_lowering_files import CODE, model
 
@@ -223,3 +223,54 @@ def test_splits_of_drawn_texts() -> None:
         source = build.finish(y)
         found = layoutsolve.verify(source, layoutsolve.convert(source, custom="passthrough"))
         assert found.verdict == "not verified" and "all else is right" in found.refusal
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--inputs", "NHWC:NCHW"], "orders are given for one tensor: --input NAME=NHWC:NCHW"),
+        (["--to", "s,b"], "give --to once for each of several"),
+        (["-o", "no/such/m.onnx"], "the folder 'no/such' does not exist"),
+        (["--quant", "float"], "layoutsolve: --quant: that is about models of TensorFlow Lite"),
+    ],
+)
+def test_what_is_told_of_options(
+    given: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(sources(tmp_path)[1]), *given]) == 2 and told in capsys.readouterr().err
+
+
+def test_words_in_capitals(tmp_path: Path) -> None:
+    assert main([str(sources(tmp_path)[1]), "--inputs", "KEEP", "--output", "y=FREE", "--dry-run"]) == 0
+
+
+def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target"]) == 0
+    told = capsys.readouterr().out
+    assert all(each in told for each in KNOWN)
+
+
+def test_a_tensor_is_no_format(tmp_path: Path) -> None:
+    with pytest.raises(layoutsolve.OptionError, match=r"layoutsolve\.cut ends a model at a tensor"):
+        layoutsolve.convert(sources(tmp_path)[1], to="s")  # type: ignore[arg-type]
+    source = sources(tmp_path)[0]
+    assert layoutsolve.cut(source, start="s", end="y") == layoutsolve.cut(source, start=["s"], end=["y"])
+
+
+@pytest.mark.parametrize("name", ["a;b", "a", "a;...", "a;c"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_names_as_they_are_shown(name: str, twice: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is cut off at its first semicolon is as good as the whole, where it is no other's."""
+    build = Builder()
+    x, a, b, y = build.input("x", (2,)), *(build.tensor(each, (2,)) for each in ("a;b", "a;d" if twice else "b", "y"))
+    for read, made in ((x, a), (a, b), (b, y)):
+        build.operator("ABS", [read], [made])
+    (tmp_path / "a.tflite").write_bytes(build.finish(y))
+    code = main([str(tmp_path / "a.tflite"), "--to", name, "-o", str(tmp_path / "a.onnx")])
+    right = name == "a;b" or (name != "a;c" and not twice)
+    assert code == (0 if right else 2)
+    if right:
+        assert layoutsolve.provenance(tmp_path / "a.onnx").part == {"to": ["a;b"]}
+    else:
+        assert "give the whole name, one of 'a;b'" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def test_names(tmp_path: Path, name: str) -> None:
         ("\ud800", "no name of a file"),
         (".", "directory"),
         ("new/", "directory"),
-        ("no/where", "No such file"),
+        ("no/where", "the folder 'no' does not exist"),
         ("file/below", "Not a directory"),
     ],
 )

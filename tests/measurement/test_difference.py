@@ -103,3 +103,16 @@ def test_sizes_that_are_not_stated_and_functions(tmp_path: Path) -> None:
     found = facts_of(written(tmp_path, "a.onnx", model.SerializeToString()))
     assert found.inputs == {"x": "float32[?,2]"} and found.outputs == {"y": "float32[?,2]"}
     assert found.operators == {"own:Turn": 2, "Transpose": 1} and found.transposes == 2
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_transposes_of_constants(constant: bool, tmp_path: Path) -> None:
+    """They are operators of the file, and move nothing while it runs."""
+    read = "k" if constant else "x"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 18]> g (float[2, 3] x, float[3, 2] z) => (float[3, 2] y)
+        <float[2, 3] k = {{1, 2, 3, 4, 5, 6}}> {{ a = Transpose<perm = [1, 0]>({read}) y = Add(a, z) }}"""
+    )
+    file = written(tmp_path, "a.onnx", model.SerializeToString())
+    told = difference(file, file).as_text()
+    assert ("without those of constants" in told) == constant
