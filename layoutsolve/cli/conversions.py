@@ -19,7 +19,6 @@ from layoutsolve.cli import console, model_files, parser
 from layoutsolve.cli.options import arguments_of
 from layoutsolve.errors import OptionError, OutputError, UnsupportedError
 from layoutsolve.io import files
-from layoutsolve.ir.graph import LOWERINGS
 
 if TYPE_CHECKING:
     from layoutsolve.certification.certificate import Certificate
@@ -167,6 +166,7 @@ def _unused(options: argparse.Namespace, conversion: Conversion) -> tuple[str, .
     if not options.lowering:
         return ()
     from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+    from layoutsolve.ir.graph import LOWERINGS
 
     lowered = {} if conversion.graph.imports else json.loads(conversion.graph.metadata.get(LOWERINGS, "{}"))
     used = {FOREIGN[name] for name in lowered if name in FOREIGN}

@@ -115,7 +115,7 @@ def add_goal(group: Group) -> None:
     group.add_argument(
         "--target",
         metavar="NAME|FILE",
-        help="the runtime: ort-cpu (default), others or a file (docs/targets.md)",
+        help="ort-cpu (default), others or a file (docs/targets.md)",
     )
     group.add_argument(
         "--contrib",
@@ -141,14 +141,14 @@ def add_cut(group: Group) -> None:
             default=[],
             dest=f"cut_{option[2:]}",
             metavar="TENSOR",
-            help=f"cut the model: these tensors become its {what} (repeatable)",
+            help=f"cut the model: these become its {what} (repeatable)",
         )
 
 
 CUSTOM_OPERATORS = {"--custom": ("error", "unknown custom operators: error (default), or passthrough")}
 
 NUMBERS = {
-    "--quant": ("qdq", "quantized operators: qdq (default), qoperator, symmetric, float or exact (bit for bit)"),
+    "--quant": ("qdq", "qdq (default), qoperator, symmetric, float or exact"),
     "--dynamic": ("float", "dynamic range fully-connected layers: in float (default) or integer"),
     "--weights": ("source", "int8 weights: zero points of the source (default), or symmetric (faster, rounded)"),
     "--initializer-inputs": (
@@ -169,7 +169,7 @@ def add_reading(group: Group) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZES",
-        help="of an input, as in image=1,224,224,3; -1 is open (repeatable)",
+        help="as in image=1,224,224,3; -1 is open (repeatable)",
     )
     _add_choices(group, CUSTOM_OPERATORS)
     group.add_argument(

@@ -358,7 +358,7 @@ def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFix
         (["-o", "x" * 252, "--external-data"], "too long"),
         (["-o", ""], "is empty"),
         (["--certify", ""], "is empty"),
-        (["--certify", "no/a.json"], "No such file"),
+        (["--certify", "no/a.json"], "does not exist"),
         (["--certify", "a.json", "--strategy", "push"], "proves nothing"),
         (["--certify", "a.json", "-o", "b.onnx", "--external-data", "--signature", "x"], "no signature"),
     ],
