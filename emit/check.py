@@ -16,7 +16,7 @@ from layoutsolve.base.wording import native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.graph import PLAN, Origin
-from layoutsolve.proto import rank_limits
+from layoutsolve.proto import pool_sizes, rank_limits
 from layoutsolve.proto.messages import (
     REFUSALS,
     GraphProto,
@@ -83,6 +83,9 @@ def outline_of(model: ModelProto) -> ModelProto:
     made = outline.graph
     made.name = graph.name or "graph"
     made.node.extend(graph.node)
+    for node in nodes_of(made):
+        if pool_sizes.is_ceiling(node):
+            node.CopyFrom(pool_sizes.floored(node))
     made.input.extend(graph.input)
     made.output.extend(graph.output)
     made.value_info.extend(graph.value_info)

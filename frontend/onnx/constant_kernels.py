@@ -62,7 +62,8 @@ def _cast(call: Call, data: Array) -> Array:
 
 
 def _squeeze(call: Call, data: Array, *axes: Array) -> Array:
-    return data.squeeze(tuple(map(int, axes[0].reshape(-1)))) if axes else data.squeeze()
+    given = axes[0].reshape(-1) if axes else ()
+    return data.squeeze(tuple(map(int, given))) if len(given) else data.squeeze()  # as runtimes take no axes for all
 
 
 def _unsqueeze(call: Call, data: Array, axes: Array) -> Array:

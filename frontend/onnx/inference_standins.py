@@ -7,8 +7,10 @@ Most are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/C
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 from layoutsolve.frontend.onnx import einsum
+from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.messages import DOMAINS, AttributeProto, GraphProto, NodeProto, TensorProto, attribute, graphs_in
 
 CONTRIB = "com.microsoft"
@@ -36,6 +38,7 @@ _TYPED = {"DequantizeLinear": 1, "MatMulIntegerToFloat": 2, "QuantizeLinear": 2}
 
 def substitute(graph: GraphProto) -> None:
     """Replace, in a graph and those within it, the nodes that others stand in for."""
+    _without_empty_axes(graph)
     if any(map(_stand, graph.node)):
         made = [each for node in graph.node for each in (stand_ins(node) or [node])]
         kept = [NodeProto.FromString(node.SerializeToString()) for node in made]
@@ -47,10 +50,22 @@ def substitute(graph: GraphProto) -> None:
                 substitute(inner)
 
 
+def _without_empty_axes(graph: GraphProto) -> None:
+    """Let every Squeeze along no axes be one along all of size 1, as ONNX Runtime takes it; the library leaves all."""
+    empty = {each.name for each in graph.initializer if not prod(each.dims)}
+    for node in graph.node:
+        if node.op_type == "Squeeze" and node.domain in DOMAINS and empty.intersection(node.input[1:]):
+            del node.input[1:]
+
+
 def stand_ins(node: NodeProto) -> list[NodeProto]:
     """Operators of ONNX whose results are called as those of another operator are; none where none are known."""
     if not node.output:
         return []
+    if pool_sizes.is_ceiling(node):
+        return [pool_sizes.floored(node)]
+    if _is_longer(node):
+        return [_node("Expand", [node.input[0], f"{node.output[0]}/sizes"], node.output[0])]  # sizes are unknown
     if node.op_type == "Einsum" and node.domain in DOMAINS:
         return list(einsum.stand_ins(node))
     if node.op_type in _OTHERS.get(node.domain, ()) and node.input:
@@ -67,7 +82,17 @@ def stand_ins(node: NodeProto) -> list[NodeProto]:
 def _stand(node: NodeProto) -> bool:
     """Whether something may stand in for an operator."""
     domain = "" if node.domain in DOMAINS else node.domain
-    return domain == CONTRIB or node.op_type in _OTHERS.get(domain, ()) or (not domain and node.op_type == "Einsum")
+    others = node.op_type in _OTHERS.get(domain, ()) or (not domain and node.op_type == "Einsum")
+    return domain == CONTRIB or others or pool_sizes.is_ceiling(node) or _is_longer(node)
+
+
+def _is_longer(node: NodeProto) -> bool:
+    """Whether the library takes the result of a transposed convolution for larger than ONNX Runtime's."""
+    if node.op_type != "ConvTranspose" or node.domain not in DOMAINS:
+        return False
+    given = {each.name: each for each in node.attribute}
+    same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
+    return same and "output_padding" in given and "output_shape" not in given
 
 
 def _of_others(node: NodeProto) -> Iterator[NodeProto]:

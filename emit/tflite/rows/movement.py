@@ -126,7 +126,8 @@ def cut(call: Call) -> None:
                 raise ExpressionError("it takes a part of a dynamic size", "fix the size with --shape")
             begin[axis] = start
             continue
-        places = range(*slice(start, _end(end, whole, step), step).indices(whole))
+        first = max(start, -whole) if step < 0 else start  # before the first element is that one, going backwards
+        places = range(*slice(first, _end(end, whole, step), step).indices(whole))
         first = places[0] if places else 0
         begin[axis] = whole - 1 - first if step < 0 else first
         size[axis], stride[axis] = len(places), abs(step)

@@ -307,13 +307,15 @@ def _stored_kernel(call: Call, kernel: Array) -> int:
 
 
 def _before(call: Call, full: Sequence[int], result: Sequence[int]) -> list[int]:
-    """How much of what a transposed convolution computes is cut off in front."""
+    """How much of what a transposed convolution computes is cut off in front: of an odd number the greater half, unless
+    it is SAME_UPPER.
+    """
     how, count = call.attribute("auto_pad", "NOTSET"), len(full)
     if how == "NOTSET" and call.attribute("output_shape") is None:
         return [int(each) for each in (call.attribute("pads") or (0,) * count)[:count]]
     extra = call.attribute("output_padding") or (0,) * count
     totals = [max(whole + more - size, 0) for whole, more, size in zip(full, extra, result, strict=True)]
-    return [total // 2 if how != "SAME_LOWER" else total - total // 2 for total in totals]
+    return [total // 2 if how == "SAME_UPPER" else total - total // 2 for total in totals]
 
 
 def _dense(call: Call, weights: Array) -> Array:

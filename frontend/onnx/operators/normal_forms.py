@@ -14,6 +14,7 @@ from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product
+from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.ort_kernels import moves
 
 UNITY = (0.0, 1.0)
@@ -44,7 +45,11 @@ def window(call: Call) -> bool:
         )
         raise UnsupportedError([gap])
     if automatic != "NOTSET":
-        pads = None if call.op == "ConvTranspose" else _padding(automatic, shape[2:], kernel, strides, dilations)
+        pads = (
+            _transposed_padding(call, automatic, kernel, strides, dilations)
+            if call.op == "ConvTranspose"
+            else _padding(automatic, shape[2:], kernel, strides, dilations)
+        )
         if pads is None:
             return False
         attributes["pads"] = pads
@@ -72,6 +77,24 @@ def _padding(
             return None
         found.append(pads if way == "SAME_UPPER" else pads[::-1])
     return (*(before for before, _ in found), *(after for _, after in found))
+
+
+def _transposed_padding(
+    call: Call, way: str, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...] | None:
+    """What a transposed convolution with ``output_padding`` cuts off, where each pixel is to give one stride: inference
+    takes its result for larger than runtimes do. None for others.
+    """
+    extra = call.integers("output_padding")
+    if not way.startswith("SAME") or extra is None or call.integers("output_shape") is not None:
+        return None
+    totals = [
+        max((size - 1) * gap + 1 + more - stride, 0)
+        for size, gap, more, stride in zip(kernel, dilations, extra, strides, strict=True)
+    ]
+    sides = [each // 2 for each in totals], [each - each // 2 for each in totals]
+    before, after = sides if way == "SAME_UPPER" else sides[::-1]
+    return (*before, *after)
 
 
 def _result(
@@ -105,9 +128,9 @@ def _result(
             else:
                 last = product((strides[axis], arithmetic.difference(size, 1)))
                 found.append(arithmetic.total((last, more + reach - around)))
-        elif attributes.get("ceil_mode", 0):
-            found.append(None if isinstance(size, Size) else (known or [None] * (rank + 2))[2 + axis])
         else:
+            if attributes.get("ceil_mode", 0):
+                around = pads[axis] + pool_sizes.behind(kernel, strides, dilations, pads)[axis]
             found.append(arithmetic.window(arithmetic.total((size, around)), reach, strides[axis]))
     return found
 

@@ -95,10 +95,11 @@ def squeeze(call: Call) -> bool:
         return False
     shape = call.value(0).shape
     axes = call.constant(1) if call.has(1) else None
-    if axes is None and (call.has(1) or any(isinstance(dim, Size) for dim in shape)):
+    every = not call.has(1) or (axes is not None and not axes.size)  # as ONNX Runtime takes no axes for all
+    if (axes is None and not every) or (every and any(isinstance(dim, Size) for dim in shape)):
         return False
     gone = {axis for axis, dim in enumerate(shape) if dim == 1}
-    if axes is not None:
+    if axes is not None and not every:
         gone = {int(axis) % max(len(shape), 1) for axis in axes.reshape(-1)}
     if any(shape[axis] != 1 for axis in gone):
         return False
