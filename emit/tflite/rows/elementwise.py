@@ -13,7 +13,8 @@ from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes
+from layoutsolve.emit.tflite.rows.stored import alike, is_coarse, is_coarse_product, moves, same_bytes
+from layoutsolve.ir.graph import Shape, Size, Value
 
 _UNARY = {
     "Abs": "ABS",
@@ -54,6 +55,7 @@ _BINARY: Mapping[str, tuple[str, int]] = {
 }
 """The builtin operator of each, and the most dimensions that it broadcasts."""
 
+_COMPARING = frozenset(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
 _ACTIVATED = frozenset(("ADD", "DIV", "MUL", "SUB"))
 _SELECT_LIMIT = 5
 _BYTES = ("int8", "uint8")
@@ -91,33 +93,69 @@ def _operands(call: Call) -> bool:
     return len(values) == 3 and all(each.in_bytes and each.dtype == values[0].dtype for each in values)
 
 
+def _sums(call: Call) -> bool:
+    """Whether a kernel adds operands in the steps of a result."""
+    coarse = any(is_coarse(call.value(number), call.output) for number in range(len(call.node.inputs)))
+    return _operands(call) and not coarse
+
+
+def _factors(call: Call) -> bool:
+    """Whether a kernel multiplies operands in the steps of a result, which it has to round to: LiteRT's without XNNPACK
+    gives wrong numbers where their product has larger ones.
+    """
+    return _operands(call) and not is_coarse_product(call.value(0), call.value(1), call.output, 1)
+
+
 def _one_scale(call: Call) -> bool:
     """Whether all operands and the result are bytes in the same steps."""
     return _operands(call) and alike(call)
+
+
+def _widened(call: Call, tensor: int, value: Value) -> int:
+    """Bytes as int32: LiteRT compares no bytes that have no scales (it ends the process, ``comparisons.cc``)."""
+    if value.data is not None:
+        return call.constant(value.data)
+    wide = call.temporary(value.shape, "int32")
+    call.write("CAST", [tensor], [wide])
+    return wide
+
+
+def _broadcast(one: Shape, other: Shape) -> Shape:
+    """The shape of what two tensors are broadcast to; of two sizes that must be equal, the one that is known."""
+    rank = max(len(one), len(other))
+    full = [(*(1 for _ in range(rank - len(shape))), *shape) for shape in (one, other)]
+    return tuple(
+        right if left == 1 or (isinstance(left, Size) and right != 1) else left
+        for left, right in zip(*full, strict=True)
+    )
 
 
 def _binary(call: Call) -> None:
     """Write an operator of two operands, or of more, one after the other."""
     operator, limit = _BINARY[call.op]
     values = [call.value(number) for number in range(len(call.node.inputs))]
-    last, shape = call.tensor(0), values[0].shape
+    operands = [call.tensor(number) for number in range(len(values))]
+    if operator in _COMPARING and values[0].dtype in _BYTES:
+        operands = [_widened(call, tensor, value) for tensor, value in zip(operands, values, strict=True)]
+    last, shape = operands[0], values[0].shape
     if len(values) == 1:
         call.reshape(last, shape, call.target())
         return
     for number, value in enumerate(values[1:], 1):
         final = number == len(values) - 1
-        after = call.output.shape if final else np.broadcast_shapes(shape, value.shape)  # type: ignore[arg-type]
+        after = call.output.shape if final else _broadcast(shape, value.shape)
         options: dict[str, Any] = {"fused_activation_function": call.activation if final else 0}
         if operator == "ADD" or operator == "SUB":
             options["pot_scale_int16"] = value.dtype != "int16"
         into = call.target() if final else call.temporary(after, value.dtype)
         shapes = (shape, value.shape, after)
         given = options if operator in _ACTIVATED else {}
-        broadcasting.write(call, operator, [last, call.tensor(number)], shapes, into, limit, **given)
+        broadcasting.write(call, operator, [last, operands[number]], shapes, into, limit, **given)
         last, shape = into, after
 
 
-row("Add", "Mul", "Sub", quantised=_operands)(_binary)
+row("Mul", quantised=_factors)(_binary)
+row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
 row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "Sub"}))(_binary)
 
@@ -127,7 +165,7 @@ def mean(call: Call) -> None:
     """Mean of several operands: their sum over their number."""
     count, last, shape = len(call.node.inputs), call.tensor(0), call.value(0).shape
     for number in range(1, count):
-        shape = np.broadcast_shapes(shape, call.value(number).shape)  # type: ignore[arg-type]
+        shape = _broadcast(shape, call.value(number).shape)
         last = call.step("ADD", [last, call.tensor(number)], shape)
     call.write("MUL", [last, call.constant(1 / count, "float32")])
 
@@ -307,10 +345,18 @@ def selu(call: Call) -> None:
 
 @row("Celu")
 def celu(call: Call) -> None:
-    """Celu: alpha times the Elu of what is over alpha, where that is negative."""
+    """Celu: alpha times the Elu of what is over alpha; of a negative alpha the parts of that."""
     alpha, shape = float(call.attribute("alpha", 1.0)), call.value(0).shape
+    if alpha == 0.0:
+        raise ExpressionError("its alpha is 0", "use another one, or Relu")
     scaled = call.step("MUL", [call.tensor(0), call.constant(1 / alpha, "float32")], shape)
-    call.write("MUL", [call.step("ELU", [scaled], shape), call.constant(alpha, "float32")])
+    if alpha > 0.0:
+        call.write("MUL", [call.step("ELU", [scaled], shape), call.constant(alpha, "float32")])
+        return
+    lower = call.step("SUB", [call.step("EXP", [scaled], shape), call.constant(1.0, "float32")], shape)
+    bent = call.step("MUL", [lower, call.constant(alpha, "float32")], shape)
+    negative = call.step("MINIMUM", [bent, call.constant(0.0, "float32")], shape)
+    call.write("ADD", [call.step("RELU", [call.tensor(0)], shape), negative])
 
 
 @row("ThresholdedRelu")

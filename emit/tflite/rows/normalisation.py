@@ -100,7 +100,8 @@ def lp_normalisation(call: Call) -> None:
     else:
         square = call.step("SUM", [call.step("MUL", [tensor, tensor], shape), places], few, keep_dims=True)
         length = call.step("SQRT", [square], few)
-    call.write("DIV", [tensor, length])
+    least = call.constant(np.finfo(np.float32).tiny, "float32")  # of zeros alone it gives zeros
+    call.write("DIV", [tensor, call.step("MAXIMUM", [least, length], few)])
 
 
 @row("LRN")

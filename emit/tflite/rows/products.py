@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import multiplies
+from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, multiplies
 from layoutsolve.emit.tflite.rows.windows import bias_of
 from layoutsolve.ir.graph import Array, Dim, Quant, Size, product
 
@@ -24,7 +24,7 @@ def _is_layer(call: Call) -> bool:
     data, weights, made = call.value(0), call.value(1), call.output
     if data.quant is None or weights.quant is None or made.quant is None or data.dtype != made.dtype:
         return False
-    if call.attribute("alpha", 1.0) != 1.0 or call.attribute("transA", 0):
+    if call.attribute("alpha", 1.0) != 1.0 or call.attribute("transA", 0) or is_coarse_layer(call):
         return False
     if weights.data is None:
         return data.dtype == weights.dtype == "int8" and not call.has(2)

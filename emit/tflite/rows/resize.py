@@ -14,6 +14,7 @@ from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
 from layoutsolve.ir.graph import Array, Dim, Size
 
 _IMAGE = 4
+_BYTES = ("int8", "uint8")
 
 
 def _plain(call: Call) -> bool:
@@ -31,10 +32,23 @@ def resize(call: Call) -> None:
     before, after = _both(call)
     if call.attribute("mode", "nearest") == "nearest":
         _nearest(call, before, after, _scales(call, before, after))
+    elif call.value(0).dtype in _BYTES and (call.node.storage or call.value(0).quant is None):
+        _truncated(call, after)
     elif (flags := _flags(call)) is not None:
         call.write("RESIZE_BILINEAR", [call.tensor(0), call.constant(after[1:3])], **flags)
     else:
         _interpolate(call, before, after, _scales(call, before, after))
+
+
+def _truncated(call: Call, after: list[int]) -> None:
+    """Write an interpolation of bytes that ONNX Runtime rounds down, and LiteRT's kernel to the nearest one."""
+    value, flags = call.value(0), _flags(call)
+    if flags is None:
+        raise ExpressionError("it interpolates bytes as LiteRT does not", "cast it to float32")
+    real, resized = call.temporary(value.shape), call.temporary(call.output.shape)
+    call.write("CAST", [call.tensor(0)], [real])
+    call.write("RESIZE_BILINEAR", [real, call.constant(after[1:3])], [resized], **flags)
+    call.write("CAST", [resized])
 
 
 def _both(call: Call) -> tuple[list[int], list[int]]:

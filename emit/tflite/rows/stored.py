@@ -23,6 +23,32 @@ def alike(call: Call) -> bool:
     return all(same_steps(call.value(number), call.output) for number in range(len(call.node.inputs)))
 
 
+STEEPEST = 256
+"""How many times a step of the result what it is computed of must be less: XNNPACK prepares no product of more, and
+LiteRT's ADD and SUB give wrong numbers far above it, or end the process.
+"""
+
+
+def is_coarse(value: Value, made: Value) -> bool:
+    """Whether one step of an operand is too many of a result for kernels on integers."""
+    if value.quant is None or made.quant is None:
+        return False
+    return bool(value.quant.scale.max() >= STEEPEST * made.quant.scale.min())
+
+
+def is_coarse_product(data: Value, weights: Value, made: Value, most: float = STEEPEST) -> bool:
+    """The same of a product, of which a step is to be less than ``most`` of the result's."""
+    if data.quant is None or weights.quant is None or made.quant is None:
+        return False
+    return bool(data.quant.scale.max() * weights.quant.scale.max() >= most * made.quant.scale.min())
+
+
+def is_coarse_layer(call: Call) -> bool:
+    """The same of a product by weights; what is added in floats is rounded to its steps, which adds half of one."""
+    added = call.has(2) and call.value(2).quant is None
+    return is_coarse_product(call.value(0), call.value(1), call.output, 2 if added else STEEPEST)
+
+
 def multiplies(data: Value, weights: Value) -> bool:
     """Whether a kernel multiplies quantized data by weights of their types: bytes by bytes of one scale, or integers
     with a sign by int8 around zero.

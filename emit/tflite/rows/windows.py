@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit.tflite import kernels
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import moves, multiplies, same_bytes
+from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, moves, multiplies, same_bytes
 from layoutsolve.ir.graph import Array, Dim, Quant, Value
 
 SAME, VALID = range(2)
@@ -88,6 +89,8 @@ def _padded(
     if value is None:
         return call.move("PAD", tensor, [pads], larger), larger
     dtype = call.draft.tensors[tensor].dtype
+    if dtype not in kernels.TYPES["PADV2"]:
+        raise ExpressionError(f"PADV2 has no kernel for {dtype}", "cast it to float32")
     filled = np.iinfo(dtype).min if dtype != "float32" else value
     constant = call.constant(filled, dtype)
     if call.draft.tensors[tensor].quant is not None:
@@ -124,6 +127,8 @@ def _is_product(call: Call) -> bool:
     """Whether a kernel computes a product of quantised numbers by constant weights in its own steps."""
     data, weights, made = call.value(0), call.value(1), call.output
     if made.quant is None or weights.data is None or data.dtype != made.dtype or len(data.shape) > _IMAGE:
+        return False
+    if is_coarse_layer(call):
         return False
     return multiplies(data, weights) and not (call.has(2) and call.data(2) is None)
 

@@ -58,7 +58,30 @@ def squeezed() -> Family:
         yield "Squeeze", Case(real(*shape), np.zeros(0, np.int64))
 
 
-FAMILIES: Mapping[str, Callable[[], Family]] = {each.__name__: each for each in (transposed, pools, slices, squeezed)}
+def curves() -> Family:
+    """Slopes of either sign, and rows without length."""
+    for alpha in (-2.0, -0.5, 0.5):
+        yield "Celu", Case(real(3, 5), alpha=alpha)
+    for axis, order in product((0, 1), (1, 2)):
+        yield "LpNormalization", Case(real(3, 4) * whole(1, 0, 1, 0, dtype="float32"), axis=axis, p=order)
+        yield "LpNormalization", Case(np.zeros((3, 4), np.float32), axis=axis, p=order)
+
+
+def plain_bytes() -> Family:
+    """Integers that stand for themselves are compared, and interpolated, as such."""
+    for operator, dtype in product(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), ("int8", "uint8")):
+        one, other = (np.arange(count).astype(dtype) for count in (12, 4))
+        yield operator, Case(one.reshape(3, 4), other, fed=(0, 1))
+        yield operator, Case(one, np.array(5, dtype))
+    for dtype, mode in product(("int8", "uint8"), ("half_pixel", "asymmetric")):
+        image = np.random.default_rng(3).integers(0, 100, (1, 2, 3, 4)).astype(dtype)
+        told = {"mode": "linear", "coordinate_transformation_mode": mode}
+        yield "Resize", Case(image - 40 if dtype == "int8" else image, None, None, whole(1, 2, 6, 8), **told)
+
+
+FAMILIES: Mapping[str, Callable[[], Family]] = {
+    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes)
+}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -137,6 +137,36 @@ def test_bytes_are_computed_with(op: str, dtype: str) -> None:
         assert names.count("DEQUANTIZE") == names.count("QUANTIZE") == 1, names
 
 
+STEEP: Sequence[Case] = (
+    ("Conv", [IMAGE], stored(8, 4, 3, 3), [real(8)], False, {}),
+    ("MatMul", [(3, 8)], stored(8, 5), [], False, {}),
+    ("Add", [IMAGE, IMAGE], None, [], False, {}),
+    ("Sub", [IMAGE, IMAGE], None, [], False, {}),
+    ("Mul", [IMAGE, IMAGE], None, [], False, {}),
+)
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("number", range(len(STEEP)))
+def test_steps_of_any_ratio(number: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result may be in much smaller, or larger, steps than what it is computed of, with XNNPACK too."""
+    for ratio in (1e-4, 1e-3, 1e-2, 1e2):
+        scales = (*SCALES[:2], SCALES[0] * ratio)
+        monkeypatch.setattr("tests.emit.tflite.test_quantised.SCALES", scales)
+        source = model(STEEP[number], dtype)
+        given = [
+            (RANDOM.integers(-100, 100, shape) * np.float32(each)).astype(np.float32)
+            for shape, each in zip(STEEP[number][1], scales, strict=False)
+        ]
+        truth = OnnxRuntime(source.SerializeToString(), level="none")
+        (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+        written = layoutsolve.convert(source, to="tflite").content("")
+        for delegate in (False, True):
+            (found,) = litert().run(written, given, delegate=delegate).results
+            assert np.abs(np.rint((found - expected) / scales[2])).max() <= 1, ratio
+        monkeypatch.undo()
+
+
 LIMITS = {
     "RELU": (0.0, None),
     "RELU6": (0.0, 6.0),
