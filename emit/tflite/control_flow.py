@@ -14,7 +14,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.draft import Call, Draft
+from layoutsolve.emit.tflite.draft import Call, Draft, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import OPENING, Dim, Node, Region, Shape, Size
@@ -75,7 +75,7 @@ def mirrored(draft: Draft, tensor: Tensor) -> int:
 def _copy(draft: Draft, source: int, result: int) -> None:
     shape = draft.tensors[source].signature
     sizes = draft.constant(np.array(shape, np.int32), draft.tensors[source].name)
-    draft.write("RESHAPE", [source, sizes], [result], {"new_shape": shape})
+    draft.write("RESHAPE", [source, sizes], [result], view_options(shape))
 
 
 def _called(draft: Draft, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, int]) -> None:

@@ -29,6 +29,14 @@ def stated(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return sizes, tuple(-1 if isinstance(size, Size) else size for size in shape)
 
 
+def view_options(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """The options of a RESHAPE, which state eight sizes at most (``TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT``): its
+    input alone has more.
+    """
+    return {"new_shape": tuple(sizes)} if len(sizes) <= _MOST_STATED else {}
+
+
+_MOST_STATED = 8
 FEWEST = 1 << 10
 """The fewest weights that are stored as integers, and dequantised: LiteRT does that once."""
 
@@ -364,8 +372,8 @@ class Call:
             raise ExpressionError("more than one size of its result is dynamic", "fix sizes with --shape")
         entries = self.constant(signature)
         if into is None:
-            return self.step("RESHAPE", [tensor, entries], shape, new_shape=signature)
-        self.draft.write("RESHAPE", [tensor, entries], [into], {"new_shape": signature})
+            return self.step("RESHAPE", [tensor, entries], shape, **view_options(signature))
+        self.draft.write("RESHAPE", [tensor, entries], [into], view_options(signature))
         return into
 
     def move(self, operator: str, tensor: int, arguments: Sequence[int], shape: Sequence[Dim], **options: Any) -> int:

@@ -27,7 +27,8 @@ TYPES: Mapping[str, Sequence[str]] = {
         ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), (*_REAL, *_STORED)
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"), (*_REAL, *_STORED)),
-    **dict.fromkeys(("BATCH_MATMUL", "DEQUANTIZE"), (*_REAL, *_STORED, "float16")),
+    "BATCH_MATMUL": (*_REAL, "int8", "int16"),
+    "DEQUANTIZE": (*_REAL, *_STORED, "float16"),
     **dict.fromkeys(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "TOPK_V2"), _PLAIN),
     **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), _PLAIN),
     **dict.fromkeys(("CUMSUM", "FLOOR_MOD", "NEG", "REDUCE_PROD"), (*_REAL, *_WHOLE)),
@@ -35,9 +36,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("POW", "SIGN", "SQUARED_DIFFERENCE"), (*_REAL, "int32")),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _MOVED),
     **dict.fromkeys(("CONCATENATION", "SLICE", "STRIDED_SLICE"), (*_MOVED, "uint32")),
-    **dict.fromkeys(
-        ("BROADCAST_TO", "GATHER", "GATHER_ND", "ONE_HOT", "PAD", "PADV2", "REVERSE_V2", "SPLIT_V"), _MOVED
-    ),
+    **dict.fromkeys(("BROADCAST_TO", "GATHER", "GATHER_ND", "ONE_HOT", "PAD", "PADV2", "REVERSE_V2"), _MOVED),
     **dict.fromkeys(("TILE", "TRANSPOSE", "UNPACK"), _MOVED),
     **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), (*_REAL, *_BYTES, *_WHOLE)),
     **dict.fromkeys(("MIRROR_PAD", "PACK"), _PLAIN),
@@ -54,7 +53,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "RESHAPE": (*_MOVED, "uint16", "uint32", "float16", "float64"),
     "SCATTER_ND": (*_REAL, *_BYTES, *_WHOLE, "bool"),
     "SELECT_V2": (*_MOVED, "uint32"),
-    "SPLIT": _MOVED,
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), _PLAIN),
     "SUB": (*_REAL, *_STORED, *_WHOLE),
 }
 """By operator, the types of what it computes with."""
@@ -100,7 +99,17 @@ _WEIGHTS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 
 _COMPUTING = frozenset(
     (
-        *("ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV", "EXP", "FULLY_CONNECTED"),
+        *(
+            "ABS",
+            "ADD",
+            "AVERAGE_POOL_2D",
+            "BATCH_MATMUL",
+            "CONV_2D",
+            "DEPTHWISE_CONV_2D",
+            "DIV",
+            "EXP",
+            "FULLY_CONNECTED",
+        ),
         *("HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MUL", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX"),
         *("SQUARED_DIFFERENCE", "SUB", "TANH", "TRANSPOSE_CONV"),
     )
@@ -127,6 +136,9 @@ def check(operator: str, inputs: Sequence[int], outputs: Sequence[int], tensors:
     if others:
         raise ExpressionError(f"{operator} has no kernel for {first.dtype} with {', '.join(sorted(others))}", REPORT)
     read = [tensors[index] for index in (inputs[_PLACE.get(operator, 0)], outputs[0])]
+    uneven = [each for each in read if each.dtype == "int16" and each.quant is not None and each.quant.zero_point.any()]
+    if uneven and (operator in _COMPUTING or operator in ("DEQUANTIZE", "QUANTIZE")):
+        raise ExpressionError(f"{operator} has no kernel for int16 with a zero point", "quantize it symmetrically")
     if operator in _COMPUTING and any(each.dtype in _STORED and each.quant is None for each in read):
         raise ExpressionError(f"{operator} has no kernel for {first.dtype} without scales", REPORT)
 

@@ -84,7 +84,7 @@ def _pass_on(
 
 def moved_by(graph: Graph, node: Node) -> Iterator[str]:
     """What a node moves: its inputs of the type of its result."""
-    dtype = graph.values[node.outputs[0]].dtype
+    dtype = graph.values[next(filter(None, node.outputs))].dtype
     for name in node.inputs if node.op == "Concat" else node.inputs[:1]:
         if name and graph.values[name].dtype == dtype:
             yield name

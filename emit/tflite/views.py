@@ -1,7 +1,7 @@
 """Views that are left out, and those that keep tensors within the dimensions that LiteRT has.
 
-A view of another view reads what that reads, and what nothing reads is not written. A RESHAPE gives eight dimensions
-at most: operators on more compute on fewer, of which each is several neighbours that they treat alike.
+A view of another view reads what that reads, and what nothing reads is not written. Kernels take eight dimensions
+at most, but for RESHAPE: operators on more compute on fewer, of which each is several neighbours that they treat alike.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Draft, have_equal_steps
+from layoutsolve.emit.tflite.draft import Draft, have_equal_steps, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
 
@@ -26,7 +26,7 @@ BETWEEN = -1
 """The number of an operator that is written for none of the source."""
 
 MOST, FEWER = 8, 6
-"""The most dimensions that a RESHAPE gives (``reshape.cc``), and those that XNNPACK's tensors have
+"""The most dimensions that an operator which is no view is written with, and those that XNNPACK's tensors have
 (``XNN_MAX_TENSOR_DIMS``), which it finds out of some operators only when it prepares them.
 """
 
@@ -58,6 +58,10 @@ def within_limits(draft: Draft) -> list[Operator]:
             written.append(operator)
         elif known and operator.name == LAYER:
             _as_matrix(draft, operator, written)
+        elif known and operator.name == "CONCATENATION":
+            _joined(draft, operator, written)
+        elif known and operator.name in REDUCING and draft.tensors[operator.outputs[0]].quant is None:
+            _reduced(draft, operator, written)
         elif known and _can_be_flatter(operator):
             _flatter(draft, operator, written)
         elif rank <= MOST:
@@ -83,6 +87,41 @@ def _as_matrix(draft: Draft, operator: Operator, written: list[Operator]) -> Non
     _viewed(draft, flat, shape, written, made)
 
 
+def _joined(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+    """Write a concatenation along the second of three dimensions."""
+    (made,), rank = operator.outputs, len(draft.tensors[operator.outputs[0]].shape)
+    axis = operator.options["axis"] % rank
+
+    def parts(index: int) -> tuple[int, ...]:
+        shape = draft.tensors[index].shape
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+    given = tuple(_viewed(draft, index, parts(index), written) for index in operator.inputs)
+    flat = draft.like(made, parts(made))
+    written.append(replace(operator, inputs=given, outputs=(flat,), options={**operator.options, "axis": 1}))
+    _viewed(draft, flat, draft.tensors[made].shape, written, made)
+
+
+def _reduced(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+    """Write a reduction along one run of neighbours after the other, each the second of three dimensions."""
+    (last, places), (made,) = operator.inputs, operator.outputs
+    data, sizes = draft.tensors[places].data, list(draft.tensors[last].shape)
+    assert data is not None
+    axes = sorted({int(axis) % len(sizes) for axis in data.reshape(-1)})
+    options = {**operator.options, "keep_dims": True}
+    while axes:
+        first, run = axes[0], 1
+        while run < len(axes) and axes[run] == first + run:
+            run += 1
+        parts = prod(sizes[:first]), prod(sizes[first : first + run]), prod(sizes[first + run :])
+        sizes[first : first + run], axes = [1] * run, axes[run:]
+        flat = draft.like(made, (parts[0], 1, parts[2]))
+        given = _viewed(draft, last, parts, written), draft.constant(np.array([1], np.int32), draft.tensors[made].name)
+        written.append(replace(operator, inputs=given, outputs=(flat,), options=options))
+        last = flat
+    _viewed(draft, last, draft.tensors[made].shape, written, made)
+
+
 def _flatter(draft: Draft, operator: Operator, written: list[Operator]) -> None:
     """Write an operator on fewer dimensions."""
     alone = operator.name in REDUCING or operator.name == EXPANDING
@@ -103,7 +142,7 @@ def _viewed(draft: Draft, index: int, shape: Sequence[int], written: list[Operat
     """A tensor in another shape, as the tensor ``into`` or as one of its own."""
     result = draft.like(index, shape) if into < 0 else into
     sizes = draft.constant(np.array(shape, np.int32), draft.tensors[index].name)
-    written.append(Operator(BETWEEN, VIEW, (index, sizes), (result,), {"new_shape": tuple(shape)}))
+    written.append(Operator(BETWEEN, VIEW, (index, sizes), (result,), view_options(shape)))
     return result
 
 
@@ -148,6 +187,7 @@ def merged(draft: Draft, ends: Collection[int]) -> list[Operator]:
         elif operator.name == LAYER and not operator.options.get("keep_num_dims"):
             first = sources.get(inputs[0], inputs[0])  # which has its rows innermost, in any shape
             meant = have_equal_steps(draft.tensors[first].quant, draft.tensors[inputs[0]].quant)
+            meant = meant and len(draft.tensors[first].shape) <= FEWER
             inputs = (first if meant else inputs[0], *inputs[1:])
         twin = next(
             (index for index in alike if _are_same(draft.tensors[index], draft.tensors[operator.outputs[0]])), None

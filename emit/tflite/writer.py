@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
@@ -180,6 +182,8 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         raise ExpressionError(
             *_REFUSED.get(name, (f"no operator expresses {name}", "cut the model with --from or --to"))
         )
+    if _is_without_elements(call):
+        return
     stored = node.storage or call.op == "Identity" or not _is_quantised(draft.graph, call)
     if not stored and exactly:
         raise ExpressionError("its int8 kernel is not there in other layouts")
@@ -189,6 +193,25 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
     draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
     row(call)
     call.close()
+
+
+def _is_without_elements(call: Call) -> bool:
+    """Write results without elements as views of nothing: few of LiteRT's kernels expect any, and others end the
+    process. Raises :class:`ExpressionError` for what is computed of nothing, as zeros are.
+    """
+    values, node = call.graph.values, call.node
+    made = [(number, values[name]) for number, name in enumerate((call.result, *node.outputs[1:])) if name]
+    if made and all(0 in value.shape for _, value in made):
+        if call.op in ("Reshape", "Identity"):
+            return False
+        for number, value in made:
+            nothing = call.draft.constant(np.zeros(0, value.dtype))
+            call.reshape(nothing, value.shape, call.target(number))
+        return True
+    read = (values[name] for name in node.inputs if name)
+    if call.op != "Concat" and any(0 in value.shape and value.data is None for value in read):
+        raise ExpressionError("it computes something of a tensor without elements", "cut the model with --from or --to")
+    return False
 
 
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"

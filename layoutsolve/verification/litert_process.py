@@ -171,12 +171,19 @@ def _inputs(arrays: Arrays, step: int) -> list[npt.NDArray[Any]]:
     return [arrays[f"input/{step}/{position}"] for position in range(count)]
 
 
+def _result(interpreter: Any, details: Any) -> npt.NDArray[Any]:
+    """An output; LiteRT hands out none without elements."""
+    if 0 in details["shape"] and np.dtype(details["dtype"]).kind in "biuf":
+        return np.zeros(details["shape"], details["dtype"])
+    return _plain(interpreter.get_tensor(details["index"])).copy()
+
+
 def _step(interpreter: Any, step: int, inputs: list[npt.NDArray[Any]], tensors: list[int]) -> Arrays:
     """Run once, and read what there is then."""
     _set(interpreter, inputs)
     interpreter.invoke()
     outputs = enumerate(interpreter.get_output_details())
-    found = {f"output/{step}/{place}": _plain(interpreter.get_tensor(each["index"])).copy() for place, each in outputs}
+    found = {f"output/{step}/{place}": _result(interpreter, each) for place, each in outputs}
     for index in tensors:
         try:
             found[f"tensor/{step}/{index}"] = _plain(interpreter.get_tensor(index)).copy()

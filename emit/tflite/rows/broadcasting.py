@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.ir.graph import Dim, Shape, product
+from layoutsolve.ir.graph import Dim, Shape, Size, product
 
 
 def merged(shapes: Sequence[Shape], limit: int) -> list[list[Dim]] | None:
@@ -17,6 +17,10 @@ def merged(shapes: Sequence[Shape], limit: int) -> list[list[Dim]] | None:
     if rank <= limit or all(shape == shapes[-1] for shape in shapes):
         return None
     full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    if any(
+        isinstance(one, Size) and one != whole for shape in full for one, whole in zip(shape, full[-1], strict=True)
+    ):
+        raise ExpressionError("it is not known whether a dynamic size of its operands is 1", "fix it with --shape")
     groups: list[list[int]] = []
     for axis in range(rank):
         if full[-1][axis] == 1:

@@ -91,6 +91,8 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
     flat = places.reshape(-1, places.shape[-1])
     if len(np.unique(flat, axis=0)) != len(flat):
         raise ExpressionError("it scatters to one place more than once", "give each place once")
+    if places.ndim == 1:  # one place, in no dimension, which the kernel does not take
+        places, updates = flat, call.reshape(updates, [1, *sizes[places.size :]])
     mask = np.zeros(sizes, bool)
     mask[tuple(flat.T)] = True
     scattered = call.temporary(sizes, call.value(0).dtype)

@@ -101,12 +101,25 @@ def concat(call: Call) -> None:
 def split(call: Call) -> None:
     """Split."""
     axis = call.attribute("axis", 0) % len(call.value(0).shape)
-    parts = [call.output_at(number).shape[axis] for number in range(len(call.node.outputs))]
-    if any(isinstance(size, Size) for size in parts):
-        raise ExpressionError("the sizes of its parts are open", "fix them with --shape")
-    outputs = [call.target(number) for number in range(len(parts))]
+    parts = _parts(call, axis)
+    shapes = [[part if place == axis else size for place, size in enumerate(call.value(0).shape)] for part in parts]
+    outputs = [
+        call.target(number) if name else call.temporary(shape, call.value(0).dtype, call.value(0).quant)
+        for number, (name, shape) in enumerate(zip(call.node.outputs, shapes, strict=True))
+    ]  # of parts that nothing reads too
     inputs = [call.tensor(0), call.constant(parts), call.constant(axis)]
     call.write("SPLIT_V", inputs, outputs, num_splits=len(parts))
+
+
+def _parts(call: Call, axis: int) -> list[int]:
+    """The sizes of the parts that a Split gives: as stated, or equal ones, of which the last may be smaller."""
+    if call.has(1):
+        return [int(each) for each in call.known(1, "sizes").reshape(-1)]
+    whole, count = call.value(0).shape[axis], len(call.node.outputs)
+    if isinstance(whole, Size):
+        raise ExpressionError("the sizes of its parts are open", "fix them with --shape")
+    part = -(-whole // count)
+    return [*([part] * (count - 1)), whole - part * (count - 1)]
 
 
 @row("Slice", quantised=moves)
@@ -289,7 +302,16 @@ def _filling(call: Call) -> int | None:
 
 
 def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[int, list[Dim]]:
-    sizes = [dim if not pair.any() else dim + int(pair.sum()) for dim, pair in zip(shape, amounts, strict=True)]  # type: ignore[operator]
+    if any(isinstance(dim, Size) and pair[1] for dim, pair in zip(shape, amounts, strict=True)):
+        raise ExpressionError("it cuts off the end of a dynamic size", "fix it with --shape")
+    sizes = [
+        dim
+        if not pair.any()
+        else Size(1, (f"{call.result}/{axis}",))
+        if isinstance(dim, Size)
+        else dim + int(pair.sum())
+        for axis, (dim, pair) in enumerate(zip(shape, amounts, strict=True))
+    ]
     begin, size = [-int(pair[0]) for pair in amounts], [-1 if isinstance(dim, Size) else dim for dim in sizes]
     return call.move("SLICE", tensor, [call.constant(begin), call.constant(size)], sizes), sizes
 
@@ -341,7 +363,9 @@ def depth_to_space(call: Call) -> None:
     value, size = call.value(0), call.attribute("blocksize")
     tensor = _channels_last(call)
     if call.attribute("mode", "DCR") != "DCR":
-        channels = int(value.shape[3])  # type: ignore[arg-type]
+        channels = value.shape[3]
+        if isinstance(channels, Size):
+            raise ExpressionError("the number of its channels is dynamic", "fix it with --shape")
         order = np.arange(channels).reshape(-1, size, size).transpose(1, 2, 0).reshape(-1)
         tensor = call.move("GATHER", tensor, [call.constant(order)], value.shape, axis=3)
     call.write("DEPTH_TO_SPACE", [tensor], block_size=size)

@@ -5,13 +5,15 @@ what is written, as TensorFlow Lite and as ONNX, gives what ONNX Runtime does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.errors import UnsupportedError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.emit.tflite.test_operators import Case, real, whole
@@ -79,8 +81,40 @@ def plain_bytes() -> Family:
         yield "Resize", Case(image - 40 if dtype == "int8" else image, None, None, whole(1, 2, 6, 8), **told)
 
 
+def nothing() -> Family:
+    """Results without elements."""
+    rows = real(3, 0, 2)
+    for operator in ("LogSoftmax", "Softmax", "Relu", "Erf"):
+        yield operator, Case(rows, **({"axis": 0} if operator.endswith("max") else {}))
+    yield "Sum", Case(rows, real(1, 1, 2), rows, fed=(0, 1, 2))
+    yield "MatMul", Case(rows, real(2, 4))
+    yield "MatMul", Case(real(5), real(1, 5, 0), fed=(0, 1))
+    yield "Gather", Case(rows, whole(0, 2), axis=0)
+    yield "ReduceSum", Case(rows, whole(0), keepdims=0)
+    yield "Concat", Case(rows, rows, fed=(0, 1), axis=0)
+    for start, end, step in ((2, -100, -1), (2, 2, 1)):
+        yield "Slice", Case(rows, whole(start), whole(end), whole(0), whole(step))
+    yield "Resize", Case(real(1, 1, 4, 1), None, whole(1, 1, 1, 0.5, dtype="float32"), mode="linear")
+
+
+def ranks() -> Family:
+    """More dimensions than XNNPACK, a RESHAPE's options and kernels have."""
+    for rank, keep in product((7, 8, 9), (0, 1)):
+        for operator in ("ReduceMax", "ReduceMean", "ReduceSum"):
+            yield operator, Case(real(*[2] * rank), whole(1, 3, 5), keepdims=keep)
+    for rank in (7, 9):
+        one, sizes = real(*[2] * (rank - 1), 3), [2] * (rank - 1)
+        yield "Concat", Case(one, one, fed=(0, 1), axis=3)
+        yield "MatMul", Case(one, real(3, 2))
+        yield "Relu", Case(one)
+        yield "Unsqueeze", Case(real(*sizes), whole(0, 3))
+        yield "Min", Case(one, real(*[1] * (rank + 1), 3), fed=(0, 1))
+    yield "Expand", Case(real(2, 2), whole(*[1] * 8, 2, 2))
+    yield "ScatterND", Case(real(1), whole(0).reshape(1, 1), real(1), fed=(0, 2))
+
+
 FAMILIES: Mapping[str, Callable[[], Family]] = {
-    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes)
+    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes, nothing, ranks)
 }
 
 
@@ -89,9 +123,77 @@ def test_family(name: str) -> None:
     for operator, case in FAMILIES[name]():
         model, given = case.model(operator)
         expected = results(model, given)
-        found = litert().run(layoutsolve.convert(model, to="tflite").content(""), given).results
+        written = layoutsolve.convert(model, to="tflite").content("")
+        found, delegated = (litert().run(written, given, delegate=delegate).results for delegate in (False, True))
         again = results(onnx.load_from_string(layoutsolve.convert(model).content("")), given)
-        for one, *others in zip(expected, found, again, strict=True):
+        for one, *others in zip(expected, found, delegated, again, strict=True):
             for other in others:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (operator, case.attributes)
                 np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def dynamic(operator: str, shapes: list[list[int | str]], constants: list[Array], **told: object) -> onnx.ModelProto:
+    """A node whose operands have dynamic sizes."""
+    names = [f"x{number}" for number in range(len(shapes))]
+    held = [numpy_helper.from_array(each, f"c{number}") for number, each in enumerate(constants)]
+    node = helper.make_node(operator, [*names, *(each.name for each in held)], ["y"], **told)
+    ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip(names, shapes, strict=True)]
+    graph = helper.make_graph([node], "one", ports, [onnx.ValueInfoProto(name="y")], held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("operator", ["Max", "Mean", "Min", "Sum"])
+def test_operands_of_dynamic_sizes(operator: str) -> None:
+    """Several are broadcast one after the other, whichever of them has the size."""
+    for shapes in permutations((["N", 3], [1, 3], ["N", 1])):
+        model = dynamic(operator, [*shapes], [])
+        given = [real(*(4 if size == "N" else int(size) for size in shape)) for shape in shapes]
+        (found,) = litert().run(layoutsolve.convert(model, to="tflite").content(""), given).results
+        np.testing.assert_allclose(found, results(model, given)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_a_dynamic_size_is_cut(mode: str) -> None:
+    """At its beginning; its end is not known."""
+    for pads in ((-1, 0, 0, 0), (-2, 1, 0, 1), (0, -1, 0, 1)):
+        model, given = dynamic("Pad", [["N", 4]], [whole(*pads)], mode=mode), [real(5, 4)]
+        try:
+            written = layoutsolve.convert(model, to="tflite").content("")
+        except UnsupportedError as error:
+            assert "dynamic size" in str(error) and mode == "edge"
+            continue
+        (found,) = litert().run(written, given).results
+        np.testing.assert_array_equal(found, results(model, given)[0])
+    with pytest.raises(UnsupportedError, match="cuts off the end of a dynamic size"):
+        layoutsolve.convert(dynamic("Pad", [["N", 4]], [whole(0, 0, -1, 0)], mode=mode), to="tflite")
+
+
+REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
+    "a product of float16": (
+        "MatMul",
+        lambda: Case(real(2, 3).astype("float16"), real(3, 2).astype("float16"), fed=(0, 1)),
+    ),
+    "a split of bool": ("Split", lambda: Case(whole(1, 0, 1, 0, dtype="bool"), whole(1, 3), outputs=2)),
+    "bytes without scales": ("Abs", lambda: Case(whole(1, -2, dtype="int8"))),
+    "int16 with a zero point": (
+        "DequantizeLinear",
+        lambda: Case(whole(1, 2, dtype="int16"), np.float32(0.1), np.int16(7)),
+    ),
+    "padding of float64": (
+        "MaxPool",
+        lambda: Case(real(1, 1, 3, 3).astype("float64"), kernel_shape=[2, 2], pads=[0, 1, 0, 1]),
+    ),
+    "no slope": ("Celu", lambda: Case(real(3), alpha=0.0)),
+    "a sum of nothing": ("ReduceSum", lambda: Case(real(2, 0), whole(1))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_kernel_is_refused(name: str) -> None:
+    operator, make = REFUSED[name]
+    model, _ = make().model(operator)
+    if operator == "DequantizeLinear":
+        model.opset_import[0].version = 21
+    with pytest.raises(UnsupportedError, match=operator):
+        layoutsolve.convert(model, to="tflite")
