@@ -76,6 +76,7 @@ def test_mutants(operator: str) -> None:
                 judge(operator, label, mutant, model, case)
 
 
+@pytest.mark.members(76)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_types_of_activations(operator: str) -> None:
     """Floats beside quantised numbers, or those of several types, where an operator has one type for them."""

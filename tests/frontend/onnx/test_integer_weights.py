@@ -51,6 +51,7 @@ def weights_of(graph: Graph) -> tuple[str, Array]:
     return value.dtype, value.data if value.quant is None else value.quant.real(value.data)
 
 
+@pytest.mark.members(34)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32"])
 def test_integers_stay(seed: int, dtype: str) -> None:

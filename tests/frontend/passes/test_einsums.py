@@ -32,6 +32,7 @@ def graph_of(text: str, sizes: dict[str, int]) -> Graph:
     return builder.graph(builder.op("Einsum", *names, shape=tuple(sizes[label] for label in result), equation=text))
 
 
+@pytest.mark.members(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_equations(seed: int) -> None:
     text, sizes = equation(seed)

@@ -38,6 +38,7 @@ def _bound(graph: Graph) -> float:
     return float(inputs + max(map(abs, range_of(result))) / 127 / 2 + 1.51 * result.quant.scale[0])
 
 
+@pytest.mark.members(40)
 @pytest.mark.parametrize("seed", range(120))
 def test_one_operator(seed: int) -> None:
     """It is within half a step of each input and of its result, and saturates where the source does."""

@@ -188,6 +188,7 @@ def test_steps_that_cannot_be_stored_anew(scale: float) -> None:
     assert {value.dtype for value in found.values.values()} == {"int8"}
 
 
+@pytest.mark.members(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_there_and_back(seed: int) -> None:
     """With signs again the numbers are the same, nothing without a sign is left, and weights fit what they multiply."""
