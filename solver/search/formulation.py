@@ -143,15 +143,15 @@ class Formulation:
         needs = _needs(readers, members)
         if not needs or any(written[layout] is None for layout in serving) or not sources:
             return []
-        told = {id(price): price for price in sources.values()}  # few, and looked at once each
-        classes = {(price.hidden, price.nanoseconds): price for price in told.values()}
+        classes: dict[tuple[int, int], list[Layout]] = {}
+        for source, price in sources.items():
+            classes.setdefault((price.hidden, price.nanoseconds), []).append(source)
         moves, dearest = list[int](), tuple(map(max, zip(*classes, strict=True)))
-        for cost, charged in sorted(classes.items()):
+        for cost, layouts in sorted(classes.items()):
             moves.append(move := self._new())
             if self.reshapes or cost != dearest:
-                alike = {each for each, price in told.items() if (price.hidden, price.nanoseconds) == cost}
-                self._only(move, written, [source for source, price in sources.items() if id(price) in alike])
-            self._charge(move, charged)
+                self._only(move, written, layouts)
+            self._charge(move, sources[layouts[0]])
             self._part(move, variable, not self.reshapes)
         supply = [literal for layout in serving for literal in written[layout] or ()]
         self._serve([*supply, *moves], needs)
