@@ -9,7 +9,8 @@ from math import sqrt
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import LATE, Graph, Node
+from layoutsolve.emit.tflite.meanings import read_late
+from layoutsolve.ir.graph import Graph, Node
 
 _CLOSE = 1e-6
 
@@ -38,7 +39,7 @@ def recognised(graph: Graph) -> Graph:
 
 def _live(graph: Graph, nodes: list[Node]) -> list[Node]:
     """The nodes without those of elements whose results nothing reads."""
-    read = {*graph.outputs, *(name for node in nodes if node.op in LATE for name in node.inputs)}
+    read = {*graph.outputs, *read_late(nodes)}
     kept: list[Node] = []
     for node in reversed(nodes):
         if node.op not in ("Add", "Div", "Erf", "Mul") or not read.isdisjoint(node.outputs):

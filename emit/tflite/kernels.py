@@ -99,18 +99,19 @@ _WEIGHTS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 
 _COMPUTING = frozenset(
     (
+        *("ABS", "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV", "EXP"),
         *(
-            "ABS",
-            "ADD",
-            "AVERAGE_POOL_2D",
-            "BATCH_MATMUL",
-            "CONV_2D",
-            "DEPTHWISE_CONV_2D",
-            "DIV",
-            "EXP",
             "FULLY_CONNECTED",
+            "HARD_SWISH",
+            "LEAKY_RELU",
+            "LOGISTIC",
+            "MUL",
+            "RELU",
+            "RELU6",
+            "RELU_0_TO_1",
+            "RELU_N1_TO_1",
+            "SOFTMAX",
         ),
-        *("HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MUL", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX"),
         *("SQUARED_DIFFERENCE", "SUB", "TANH", "TRANSPOSE_CONV"),
     )
 )

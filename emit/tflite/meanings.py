@@ -6,7 +6,7 @@ them in each tensor, and its kernels want those of what they read in what they w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -148,8 +148,7 @@ def direct(graph: Graph) -> Graph:
             values[made] = replace(values[made], quant=values[inputs[0]].quant)
             anew.add(made)
         nodes.append(replace(node, inputs=inputs))
-    late = (name for node in nodes if node.op in LATE for name in node.inputs)
-    read, kept = {*graph.results, *late}, list[Node]()
+    read, kept = {*graph.results, *read_late(nodes)}, list[Node]()
     for node in reversed(nodes):
         if not node.outputs or node.outputs[0] not in roots or node.outputs[0] in read:
             kept.append(node)
@@ -195,6 +194,11 @@ def _keeps(graph: Graph, node: Node) -> bool:
     readers = graph.readers.get(made, ())
     moved = all(each.storage and each.op in _MOVING for each in readers)
     return moved and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
+
+
+def read_late(nodes: Iterable[Node]) -> Iterator[str]:
+    """What is read behind its place in the order of nodes, at the end of branches and iterations."""
+    return (name for node in nodes if node.op in LATE for name in node.inputs)
 
 
 def same_steps(one: Value, other: Value) -> bool:
