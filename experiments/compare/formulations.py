@@ -358,28 +358,39 @@ COMBINATIONS = 4096
 """Components with at most so many combinations of rows are left out."""
 
 
+def coarse(goal: Goal) -> Levels:
+    """The levels of a goal that orders alone decide. Raises ValueError where it has none."""
+    levels = coarse_levels(goal.levels)
+    if levels is None:
+        raise ValueError(f"{goal.objective} does not choose orders first")
+    return levels
+
+
+def tasks(graph: Graph, goal: Goal) -> Iterator[Task]:
+    """The components of a graph that have many combinations of rows."""
+    stepped, levels = in_steps(graph), coarse(goal)
+    problem = Statement(stepped, goal=goal).orders(Limit.of(len(stepped.nodes)), FEW)
+    domains = open_rows(problem)
+    start = [domain[0] for domain in domains]
+    for component in components(problem, domains):
+        if prod(len(domains[number]) for number in component.operators) > COMBINATIONS:
+            yield Task(problem, domains, component, start, levels)
+
+
 class Tasks:
     """The components of models that are searched; those that are alike are taken once."""
 
     def __init__(self, objective: str) -> None:
-        levels = coarse_levels(OBJECTIVES[objective])
-        if levels is None:
-            raise ValueError(f"{objective} does not choose orders first")
-        self.goal, self.levels = Goal(objective), levels
+        self.goal = Goal(objective)
         self.keys = set[Hashable]()
 
     def of(self, graph: Graph) -> Iterator[Task]:
         """Those of a graph that no other one before has had."""
-        stepped = in_steps(graph)
-        limit = Limit.of(len(stepped.nodes))
-        problem = Statement(stepped, goal=self.goal).orders(limit, FEW)
-        domains = open_rows(problem)
-        start = [domain[0] for domain in domains]
-        for component in components(problem, domains):
-            key = _key(problem, domains, component)
-            if prod(len(domains[number]) for number in component.operators) > COMBINATIONS and key not in self.keys:
+        for task in tasks(graph, self.goal):
+            key = _key(task.problem, task.domains, task.component)
+            if key not in self.keys:
                 self.keys.add(key)
-                yield Task(problem, domains, component, start, self.levels)
+                yield task
 
 
 GENERATED: Mapping[str, tuple[Callable[[int], bytes | Graph], Sequence[int]]] = {

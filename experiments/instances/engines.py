@@ -17,11 +17,9 @@ from networkx.algorithms.approximation import treewidth_min_fill_in
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from experiments.compare.formulations import NEAR
 from experiments.instances.formats import program, tables, top, wcsp
 from experiments.instances.instance import Instance
-
-NEAR = 1e-6
-"""What a solver of floats takes for zero."""
 
 LARGEST = 2**24
 """The most entries of a table of the dynamic program."""
@@ -152,14 +150,10 @@ def _sequence(graph: nx.Graph[int]) -> list[int]:
     found: list[int] = []
     for part in nx.connected_components(tree):
         root = next(iter(part))
+        parents = nx.dfs_predecessors(tree, root)
         for bag in nx.dfs_postorder_nodes(tree, root):
-            parent = next((each for each in tree.neighbors(bag) if _above(tree, root, bag, each)), frozenset())
-            found += sorted(set(bag) - set(parent) - set(found))
+            found += sorted(bag - parents.get(bag, frozenset()))
     return found
-
-
-def _above(tree: nx.Graph[frozenset[int]], root: frozenset[int], bag: frozenset[int], other: frozenset[int]) -> bool:
-    return bag != root and nx.shortest_path_length(tree, root, other) < nx.shortest_path_length(tree, root, bag)
 
 
 def _spread(table: Table, scope: Sequence[int], sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -17,13 +17,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.compare.formulations import Task
+from experiments.compare.formulations import tasks
+from experiments.corpus import graph_of
 from experiments.instances import check
 from experiments.instances.formats import write
 from experiments.instances.instance import Instance, Statement
 from experiments.make.collection import SMALL, Sizes, collection
-from experiments.report.measurements import tasks
 from layoutsolve.errors import ConversionError
+from layoutsolve.solver import Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import solve_component
 
@@ -37,10 +38,9 @@ class Known:
     bounds: Sequence[int]
 
 
-def known(name: str, task: Task, seconds: float) -> Known:
-    """State a component and solve it."""
-    stated = Statement(task)
-    instance = stated.instance(name)
+def known(stated: Statement, instance: Instance, seconds: float) -> Known:
+    """Solve a component that is stated."""
+    task = stated.task
     limit = Limit(int(seconds * DETERMINISTIC_SECOND))
     found = solve_component(task.problem, task.domains, task.component, list(task.start), task.levels, limit)
     return Known(instance, stated.assignment(found.rows or task.begun), found.bounds)
@@ -53,14 +53,16 @@ def instances(sizes: Sizes, folders: Sequence[Path], only: str, seconds: float) 
         if only not in model.family:
             continue
         try:
-            found = tasks(model.make())
+            found = tasks(graph_of(model.make()), Goal())
         except ConversionError:
             continue
         for number, task in enumerate(found):
-            stated = json.dumps({**Statement(task).instance("").document(), "name": ""})
-            if stated not in seen:
-                seen.add(stated)
-                yield known(f"{model.name}-{number}", task, seconds)
+            stated = Statement(task)
+            instance = stated.instance(f"{model.name}-{number}")
+            key = json.dumps({**instance.document(), "name": ""})
+            if key not in seen:
+                seen.add(key)
+                yield known(stated, instance, seconds)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

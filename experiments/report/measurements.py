@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import layoutsolve
-from experiments.compare.formulations import COMBINATIONS, Task
+from experiments.compare.formulations import coarse, tasks
 from experiments.corpus import graph_of
 from experiments.instances.engines import ENGINES
 from experiments.instances.engines import solve as solve_instance
@@ -26,10 +25,9 @@ from layoutsolve.measurement.timing import loaded, ratio, rounds_of, timed
 from layoutsolve.solver import STRATEGIES, Goal, assign
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.presolve import components, open_rows
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_levels, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.theory.row import Row as Alternative
@@ -83,8 +81,7 @@ def ablation(source: bytes | Graph) -> list[Row]:
     graph, found = in_steps(graph_of(source)), []
     for objective in COMPARED:
         goal = Goal(objective)
-        levels = coarse_levels(goal.levels)
-        assert levels is not None, "both choose orders first"
+        levels = coarse(goal)
         for way, stated in PARTS.items():
             problem = stated(graph, goal)
             answer = solve(problem, levels, Limit.of(len(graph.nodes)))
@@ -158,22 +155,10 @@ PARTS: Mapping[str, Callable[[Graph, Goal], LayoutProblem]] = {
 # -- engines -------------------------------------------------------------------------------------------------------
 
 
-def tasks(source: bytes | Graph, objective: str = COMPARED[0]) -> list[Task]:
-    """The components of a model with many combinations of alternatives."""
-    stepped, goal = in_steps(graph_of(source)), Goal(objective)
-    levels = coarse_levels(goal.levels)
-    assert levels is not None, "the objective chooses orders first"
-    problem = Statement(stepped, goal=goal).orders(Limit.of(len(stepped.nodes)), FEW)
-    domains = open_rows(problem)
-    start = [domain[0] for domain in domains]
-    found = (Task(problem, domains, each, start, levels) for each in components(problem, domains))
-    return [each for each in found if prod(len(domains[number]) for number in each.component.operators) > COMBINATIONS]
-
-
 def engines(source: bytes | Graph) -> list[Row]:
     """Each component by each engine, on the instance that is exported, and by what the library does."""
     found = []
-    for number, task in enumerate(tasks(source)):
+    for number, task in enumerate(tasks(graph_of(source), Goal(COMPARED[0]))):
         stated = InstanceStatement(task)
         instance = stated.instance(f"component-{number}")
         began = time.process_time()

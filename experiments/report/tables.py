@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.compare.tflite_writers import RIGHT
+from experiments.measure.runtime import mean
+
 Rows = Mapping[str, pd.DataFrame]
 """The rows of each measurement."""
 
@@ -53,11 +56,6 @@ def good(rows: Rows, name: str) -> pd.DataFrame:
     frame = frame.reindex(columns=list(dict.fromkeys([*COLUMNS[name], *frame.columns])))
     bad = frame["error"].notna() if "error" in frame else False
     return frame[~(bad | frame[COLUMNS[name][-1]].isna())]
-
-
-def geometric(values: pd.Series) -> float:
-    """The geometric mean."""
-    return float(np.exp(np.log(values.astype(float)).mean()))
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -197,8 +195,8 @@ def runtimes(rows: Rows) -> Table:
     for way, some in found.groupby("way", sort=False):
         differs = some[some["ratio"] != 1]
         made.append(
-            (way, len(some), len(differs), f"{geometric(some['ratio']):.3f}",
-             f"{geometric(differs['ratio']):.3f}" if len(differs) else "", f"{some['ratio'].min():.2f}",
+            (way, len(some), len(differs), f"{mean(some['ratio']):.3f}",
+             f"{mean(differs['ratio']):.3f}" if len(differs) else "", f"{some['ratio'].min():.2f}",
              f"{some['ratio'].max():.2f}", int(some["transposes"].sum()), int(some["executed"].sum()))
         )  # fmt: skip
     columns = ["way", "models", "other file", "time", "time of those", "least", "most", "Transposes", "executed"]
@@ -246,7 +244,7 @@ def tools(rows: Rows) -> Table:
         both = theirs.index.intersection(ours.index)
         wrong = int((some["off"] > RIGHT).sum())
         sums = [f"{int(theirs.loc[both, name].sum())} ({int(ours.loc[both, name].sum())})" for name in COUNTED]
-        spent = geometric(theirs.loc[both, "seconds"] / ours.loc[both, "seconds"]) if len(both) else float("nan")
+        spent = mean(theirs.loc[both, "seconds"] / ours.loc[both, "seconds"]) if len(both) else float("nan")
         made.append((formats, tool, len(some), len(theirs), wrong, len(some) - len(theirs) - wrong, len(both), *sums,
                      f"{spent:.2f}", f"{some['megabytes'].median():.0f}"))  # fmt: skip
     columns = ["formats", "tool", "models", "right", "wrong", "refused", "both right", "Transposes (ours)",
@@ -261,9 +259,6 @@ def tools(rows: Rows) -> Table:
 
 OWN = ("layoutsolve", "layoutsolve, onnx", "layoutsolve, tflite")
 """The tools that others are compared with."""
-
-RIGHT = 1e-3
-"""The most by the range of an output that counts as right."""
 
 COUNTED = ("transposes", "reshapes", "executed")
 
