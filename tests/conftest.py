@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+MEMBERS = 40
+"""How many members of a family are run where no mark says otherwise."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -24,24 +27,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but some members of each test function: in a quick check, which leaves out what is slow by itself
-    as well, so many as it asks for, else as its mark says.
+    """Leave out all but some members of each family: in a quick check, which leaves out what is slow by itself as well,
+    so many of each test function as it asks for, else as its mark says.
     """
     most = config.getoption("--members")
     if most == 0:
         return
-    families: dict[str, list[pytest.Item]] = {}
+    families: dict[tuple[str, object], list[pytest.Item]] = {}
     for item in (item for item in items if most is None or item.get_closest_marker("slow") is None):
-        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        families.setdefault((item.nodeid.partition("[")[0], _kind(item) if most is None else None), []).append(item)
     kept = {item for family in families.values() for item in spread(family, most or _marked(family))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
+def _kind(item: pytest.Item) -> object:
+    """What members of a test function are families of their own by: the attribute of their case that its mark names."""
+    mark = item.get_closest_marker("members")
+    name = mark.kwargs.get("each") if mark else None
+    return getattr(item.callspec.params["case"], name) if name else None  # type: ignore[attr-defined]
+
+
 def _marked(family: list[pytest.Item]) -> int:
-    """How many members of a family are run as a rule."""
+    """How many members of a family are run as a rule: as its mark says, where 0 is all of them."""
     mark = family[0].get_closest_marker("members")
-    return len(family) if mark is None else int(mark.args[0])
+    return MEMBERS if mark is None else int(mark.args[0]) or len(family)
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:

@@ -84,7 +84,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_import_nothing_of_a_folder(name: str, hostile: Path) -> None:
     pytest.importorskip("distributed" if name == "scheduler" else "sys")

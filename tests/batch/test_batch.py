@@ -247,6 +247,7 @@ def test_a_signature_that_cannot_be_converted(folder: Path, capsys: pytest.Captu
     assert [each["signature"] for each in errors if "error" in each] == ["bad"]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("name", sorted(versions()))
 def test_resume_with_another_version(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -381,6 +382,7 @@ def test_one_model_imports_nothing_of_it(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize(
     "line",
     [

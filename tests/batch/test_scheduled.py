@@ -112,6 +112,7 @@ def scheduler() -> Iterator[Any]:
         yield cluster
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_workers_of_other_versions(name: str, folder: Path, scheduler: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """They are refused before anything is converted, with one message that names the worker and both versions."""

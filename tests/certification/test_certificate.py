@@ -113,6 +113,7 @@ def tampered(given: Case, message: str, **changes: object) -> None:
         check_certificate(source, model, forged)
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("name", ["image", "small", "large"])
 @pytest.mark.parametrize(("strategy", "objective"), WAYS)
 def test_round_trip(name: str, strategy: str, objective: str) -> None:
@@ -464,6 +465,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
         check_certificate(source, conversion.content(""), own, target=path)
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_any_target_can_be_certified(objective: str, tmp_path: Path) -> None:
     """Whatever motions lose, the optimum that is found is the one that is checked."""

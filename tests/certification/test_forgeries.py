@@ -43,6 +43,7 @@ def case(source: bytes, **options: object) -> Case:
     return Case(source, conversion, layoutsolve.certify(source, conversion))
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("first", range(0, 2000, 1000))
 def test_whatever_is_changed(first: int) -> None:
     """No field is believed, and no change of one is more than an error."""

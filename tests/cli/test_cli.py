@@ -315,7 +315,7 @@ COMPLETED = {
 }
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("line", COMPLETED)
 def test_completion(line: str, tmp_path: Path) -> None:
     """What a shell is told, in the way in which argcomplete's function for Bash asks."""

@@ -33,7 +33,7 @@ def floats(source: bytes) -> onnx.ModelProto:
     return serialise(read(source, "case", Reading(quant="float")))
 
 
-@pytest.mark.members(286)
+@pytest.mark.members(1, each="operator")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_floats(case: Case) -> None:
     try:

@@ -62,6 +62,7 @@ def test_every_operator_is_defined() -> None:
     assert [name for name in REGISTRY if not definitions_of(name)] == []
 
 
+@pytest.mark.members(57)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_mutants(operator: str) -> None:
     chosen = random.Random(operator)
@@ -76,7 +77,7 @@ def test_mutants(operator: str) -> None:
                 judge(operator, label, mutant, model, case)
 
 
-@pytest.mark.members(76)
+@pytest.mark.members(38)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_types_of_activations(operator: str) -> None:
     """Floats beside quantised numbers, or those of several types, where an operator has one type for them."""

@@ -18,6 +18,7 @@ SHARE = 24
 CASES = [case for case in families.every_case() if not crc32(case.name.encode()) % SHARE]
 
 
+@pytest.mark.members(76)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_older_opsets(case: Case) -> None:
     """Each in two of them, which differ from case to case, and in the oldest."""

@@ -75,6 +75,7 @@ def typical(dtype: str, variant: Variant) -> bool:
     return variant.way == ("scale" if dtype == "int16" else "both")
 
 
+@pytest.mark.members(116)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_policy(operator: str) -> None:
     """LiteRT does what the table says, and the table knows every operator of such types."""
@@ -92,7 +93,7 @@ def test_policy(operator: str) -> None:
     assert all(whats != {STORED} for whats in computed.values()), computed
 
 
-@pytest.mark.members(50)
+@pytest.mark.members(17)
 @pytest.mark.parametrize("operator", POLICY)
 def test_reference(operator: str) -> None:
     """Of what moves numbers all cases: some have forms of their own, as where there is nothing to do."""
@@ -101,7 +102,7 @@ def test_reference(operator: str) -> None:
             compare(case, dtype, variant, variant.model, reference)
 
 
-@pytest.mark.members(50)
+@pytest.mark.members(17)
 @pytest.mark.parametrize("operator", POLICY)
 def test_solved(operator: str) -> None:
     for case, dtype, made in found(operator):
@@ -109,6 +110,7 @@ def test_solved(operator: str) -> None:
             compare(case, dtype, variant, variant.model, solved)
 
 
+@pytest.mark.members(22)
 @pytest.mark.parametrize("operator", [name for name, stated in POLICY.items() if stated != COMPUTED])
 def test_constants(operator: str) -> None:
     """Whether a tensor is a constant makes no difference, though it may be folded."""
@@ -134,6 +136,7 @@ def compare(case: Case, dtype: str, variant: Variant, model: Model, convert: Con
         assert theirs.dtype == ours.dtype and off <= steps, f"{case.name} with {variant.label} is {off} steps off"
 
 
+@pytest.mark.members(34)
 @pytest.mark.parametrize("operator", POLICY)
 def test_meaning(operator: str) -> None:
     """What outputs mean to their readers: what they store, by their own parameters."""
@@ -153,6 +156,7 @@ def test_meaning(operator: str) -> None:
                 assert off <= 1.001 * case.steps * scale, f"{case.name} with {variant.label} is {off / scale} steps off"
 
 
+@pytest.mark.members(116)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_zero_points(operator: str) -> None:
     """What gives no numbers of the type that it reads looks at what is stored, or at what it means, as LiteRT does."""
@@ -176,6 +180,7 @@ OTHERS = [
 """The operators that may be given bytes and give bytes, by their definitions, of which the table says nothing."""
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("operator", OTHERS)
 def test_no_operator_is_forgotten(operator: str) -> None:
     """What is not in the table is refused here or by LiteRT, or makes the same of other parameters."""
@@ -259,7 +264,7 @@ def dequantised_outputs(source: bytes) -> tuple[bytes, list[float]]:
     return builder.finish(*outputs), scales
 
 
-@pytest.mark.members(34)
+@pytest.mark.members(12)
 @pytest.mark.parametrize("operator", POLICY)
 def test_every_strategy(operator: str) -> None:
     """Between convolutions, whichever form is chosen; moved integers cost no more than with equal parameters. What

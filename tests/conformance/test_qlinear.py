@@ -46,6 +46,7 @@ def last(model: onnx.ModelProto, case: Model) -> list[Array]:
     return runtime.run(feeds(runtime, case.inputs, {}))
 
 
+@pytest.mark.members(126)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_qoperator(case: Case) -> None:
     """As near to LiteRT at every level as the others, and at the last one what they are."""

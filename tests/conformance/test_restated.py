@@ -46,6 +46,7 @@ def _endless(model: Any) -> bool:
     return found
 
 
+@pytest.mark.members(66)
 @pytest.mark.parametrize("operator", _OPERATORS)
 def test_shapes_are_computed_anew(operator: str) -> None:
     for case, model in that_runs(_stale, operator, 1):

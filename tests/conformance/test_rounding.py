@@ -96,6 +96,7 @@ def differing(operator: str, inputs: Sequence[Array], quants: Sequence[Quant], c
     return np.stack(found).astype(np.int64) - truth.astype(np.int64)
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("operator", ["RELU", "RELU6", "ABS", "QUANTIZE"])
 def test_rescaling(operator: str, dtype: str) -> None:
@@ -107,6 +108,7 @@ def test_rescaling(operator: str, dtype: str) -> None:
         assert np.abs(differences(operator, data, quants, data.shape)).mean() <= (dtype == "int16") * 5e-3, quants
 
 
+@pytest.mark.members(18)
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
 @pytest.mark.parametrize("window", [(2, 2), (2, 3), (3, 3), (4, 1), (4, 8), (7, 8)])
@@ -137,6 +139,7 @@ def test_resize_bilinear(factor: int, half: bool, dtype: str) -> None:
         assert not found.any(), zero
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("axes", [(1,), (3,), (1, 3), (1, 2)])
 def test_mean(axes: tuple[int, ...], dtype: str) -> None:
@@ -154,6 +157,7 @@ def test_mean(axes: tuple[int, ...], dtype: str) -> None:
         assert np.abs(found).mean() <= (0.06 if between else 5e-3), quants
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 5)])
 def test_mean_of_images(size: tuple[int, int], dtype: str) -> None:

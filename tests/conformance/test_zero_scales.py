@@ -48,6 +48,7 @@ def silenced(model: Any, every: int) -> bool:
     return found
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("operator", _MULTIPLYING)
 def test_scales_are_zero(operator: str, every: int) -> None:

@@ -29,6 +29,7 @@ def inside(source: bytes) -> list[str]:
     return [names[each] for each in outputs if each not in main.outputs and names.count(names[each]) == 1]
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_tflite_is_cut_in_two(seed: int) -> None:
     made = network(seed)
@@ -56,6 +57,7 @@ def _ends(source: bytes) -> tuple[list, list]:  # type: ignore[type-arg]
     return [main.tensors[each] for each in main.inputs], [main.tensors[each] for each in main.outputs]
 
 
+@pytest.mark.members(16)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("seed", range(16))
 def test_onnx_is_cut_in_two(seed: int, dynamic: bool) -> None:

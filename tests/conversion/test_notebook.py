@@ -62,6 +62,7 @@ def test_tables_in_a_notebook() -> None:
     assert "Transpose" in explained.text
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_pictures_of_graphs(seed: int) -> None:
     """Each operator has a box, but for what quantizes and what repeats, and no box is on another one."""
@@ -95,6 +96,7 @@ def test_pictures_of_any_size() -> None:
         assert bool(found) == (drawn or len(fold(_nodes(model)).shown) <= MOST < READ > count)
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
 def test_graph_of_an_assignment(seed: int, strategy: str) -> None:

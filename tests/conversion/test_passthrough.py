@@ -99,6 +99,7 @@ def test_whatever_the_metadata_say(
     assert f"made by layoutsolve {VERSION}: layoutsolve MODEL" in capsys.readouterr().out
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("ir", [3, 4, 7, 8, 10, 11])
 @pytest.mark.parametrize("kind", ["relu", "weights", "function", "branches"])
 def test_whatever_the_version(kind: str, ir: int, tmp_path: Path) -> None:
@@ -131,6 +132,7 @@ GROWING = {
 }
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("objective", ["min-bytes", "min-transpose"])
 @pytest.mark.parametrize("operator", [*GROWING, "Slice"])
 def test_as_many_transposes_may_move_fewer_bytes(operator: str, objective: str) -> None:

@@ -35,6 +35,7 @@ def spread(data: Array, layout: Layout, sizes: list[int]) -> Array:
     return data.reshape([sizes[atom] for atom in atoms]).transpose(np.argsort(atoms))
 
 
+@pytest.mark.members(60)
 @pytest.mark.parametrize("kind", ["real", "whole", "axis", "block"])
 @pytest.mark.parametrize("seed", range(60))
 def test_rearranged(seed: int, kind: str) -> None:

@@ -71,7 +71,7 @@ def halves(model: onnx.ModelProto) -> int:
     return sum(each.data_type == TensorProto.FLOAT16 for each in model.graph.initializer)
 
 
-@pytest.mark.members(117)
+@pytest.mark.members(39)
 @pytest.mark.parametrize("operator", every_lowering())
 def test_of_every_operator(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever reads it, a constant of float16 is stored as that, and what is loaded is the same to the bit."""

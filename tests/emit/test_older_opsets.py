@@ -192,6 +192,7 @@ def test_every_rewrite_has_cases() -> None:
     assert CASES.keys() == REWRITES.keys()
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("op", CASES)
 def test_rewrites(op: str) -> None:
     """In all sets, with some attributes each; at least one of these is written in every set that has the operator."""
@@ -242,6 +243,7 @@ def test_sources_in_onnx(opset: int) -> None:
     assert layoutsolve.verify(source, found).verdict == "pass"
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("target", ["ort-cpu", "ort-arm", "portable", "openvino-x86-vnni"])
 @pytest.mark.parametrize("opset", [13, 17])
 def test_quantized_networks(opset: int, target: str) -> None:
@@ -254,6 +256,7 @@ def test_quantized_networks(opset: int, target: str) -> None:
         layoutsolve.convert(source, opset=12, target=target)
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("opset", ["11", "13", "17"])
 def test_as_a_program(opset: str, tmp_path: Path) -> None:
     """A program of its own loads no more of onnx than it has to: what it needs of schemas has to be in that."""

@@ -170,6 +170,7 @@ def test_every_experiment_is_run() -> None:
     assert runnable == set(COMMANDS)
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) -> None:
     if name in NEEDS:

@@ -61,6 +61,7 @@ def another(source: bytes) -> layoutsolve.Conversion:
     return convert(chain("ABS"))
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize(
     ("planted", "verdict"),
     [

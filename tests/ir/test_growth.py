@@ -101,11 +101,13 @@ def test_operators(place: str, tmp_path: Path) -> None:
     assert not bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("steps", [40, 300])
 def test_sizes(steps: int, tmp_path: Path) -> None:
     assert not bounded({name: make(steps) for name, make in SIZES.items()}, tmp_path)
 
 
+@pytest.mark.members(24)
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_are_right(name: str, steps: int) -> None:
@@ -150,12 +152,14 @@ def test_growing_dimensions(place: str, tmp_path: Path) -> None:
     assert not bounded(shallow, tmp_path)
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("version", [7, 9, 11, 13, 17, 18])
 def test_growing_dimensions_of_older_models(version: int, tmp_path: Path) -> None:
     models = {str(times): gathered(times, version) for times in (1, 4, 6, 24, 60)}
     assert set(bounded(models, tmp_path)) == {"6", "24", "60"}
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("version", [9, 11, 13, 17, 18, 20])
 def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
     """As many as there are elements of some kind: they are left to the runtime, and listed, in older sets as well."""
@@ -167,6 +171,7 @@ def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
         assert len(listed(parse(source))) == 1
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("count", [1 << 22, 1 << 30])
 def test_channels_that_the_file_does_not_hold(count: int, tmp_path: Path) -> None:
     """What is written for blocks of channels takes no constants in proportion to a number that anybody can write down:

@@ -23,7 +23,7 @@ from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.truth import litert
 
-SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "24")) // 3
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "12")) // 3
 
 WAYS: tuple[Mapping[str, Any], ...] = (
     {"inputs": "free", "outputs": "free"},
@@ -42,6 +42,7 @@ TOLERANCE = 1e-3
 Make = Callable[[int], tuple[bytes, list[Sizes]]]
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("make", [image_network, sequence_network])
 def test_dynamic_network(make: Make, seed: int) -> None:

@@ -28,7 +28,7 @@ from tests.audited import audited
 from tests.random_models import Network, network
 from tests.truth import HIGHEST_OPSET, litert
 
-SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "12"))
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "8"))
 FIRST = int(os.environ.get("LAYOUTSOLVE_FIRST_SEED", "0"))
 
 TOLERANCES = {"float": 2e-3, "quantised": 0.12}
@@ -57,11 +57,13 @@ def ways(seed: int) -> list[Mapping[str, Any]]:
     return [{}, *(WAYS[(seed * 3 + step) % len(WAYS)] for step in range(3))]
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_random_model(seed: int) -> None:
     check_network(network(seed))
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_broken_bytes(seed: int) -> None:
     """Whatever bytes are changed, inserted or missing: a model comes of it, or an error that says why not."""

@@ -47,6 +47,7 @@ def replayed(content: bytes, target: str, **options: Any) -> bool:
     return True
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("block", range(4))
 def test_dimensions_of_size_1(block: int) -> None:
     """Operators have the same layouts in several ways there; what is written depends on which."""
@@ -75,6 +76,7 @@ def test_free_ends() -> None:
         assert replayed(source(f"thin {seed}"), FORMS[seed % len(FORMS)], inputs="free", outputs="free")
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("choose", ["true", "false"])
 def test_several_backends(choose: str, tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
@@ -119,6 +121,7 @@ def edited(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**facts, "views": sorted({view} ^ {*facts["views"]})}
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("block", range(2))
 def test_an_edited_plan_gives_what_it_says_or_is_refused(block: int) -> None:
     tried = accepted = 0

@@ -299,6 +299,7 @@ def test_inception() -> None:
     checked(content(inception, Network()))
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("net", [Network, Quantised])
 def test_inception_v3(net: type[Network]) -> None:
     """The same of InceptionV3, with factorised windows, branches that part again and branches of pools."""
@@ -342,6 +343,7 @@ def test_channels_that_are_no_blocks() -> None:
     assert [node.op_type for node in made.model.graph.node] == ["Conv"]
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("target", FORMS)
 def test_bytes_are_the_same(target: str) -> None:
     """Quantised networks, per channel too, give the very bytes of the model in which nothing is chosen."""
@@ -429,7 +431,7 @@ def test_mace(inputs: str, floats: int, quantised: int) -> None:
         assert layoutsolve.verify(source, found).passed
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int) -> None:
     """Plans for all systems run, and have the Transposes that they say."""

@@ -231,6 +231,7 @@ def test_many_nodes_fit(browser: Any, tmp_path: Path, dark: bool) -> None:
     shown.close()
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 768])
 def test_narrow_screens(browser: Any, tmp_path: Path, width: int, dark: bool) -> None:

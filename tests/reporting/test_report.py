@@ -63,6 +63,7 @@ def test_all_that_is_written_is_drawn(seed: int) -> None:
         assert json.loads(json.dumps(plain)) and len(plain["nodes"]) == len(side.nodes)  # type: ignore[arg-type]
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_windows_between_transposes_are_channels_first(seed: int) -> None:
     """Where every operator has its pattern around it, what is told of a window is told by its shape alone."""

@@ -24,6 +24,7 @@ GRAPHS = 16
 """The random graphs for each objective and target."""
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("objective", STAGED)
 def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
@@ -75,6 +76,7 @@ def random_table(seed: int) -> Target:
     return replace(shipped("onnx"), name="random", table=Table(tuple(lines)))
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", STAGED[:2])
 def test_forms_of_a_table_are_the_cheapest(objective: str) -> None:
     """Where a target has forms of its own, in other orders, in blocks and at prices, no other orders are cheaper."""
@@ -104,6 +106,7 @@ def test_bounds_are_never_above_the_cheapest_orders(target: str) -> None:
             continue
 
 
+@pytest.mark.members(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", STAGED[:2])
 def test_stops_are_the_cheapest_of_all_orders(objective: str) -> None:

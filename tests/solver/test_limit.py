@@ -86,6 +86,7 @@ def test_a_complete_search_has_not_ended(seed: int) -> None:
     assert not found.ended or found.status == "feasible"
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_work_gives_a_right_model(seed: int) -> None:
     """However little may be done: the model is right, no worse than a Transpose pattern everywhere, the bound holds."""
@@ -105,6 +106,7 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             computes_the_same(graph, found)
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> None:
@@ -141,6 +143,7 @@ def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
             gc.garbage.clear()
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:
     """Also where the work is too little for it: orders first, groupings then, takes far less."""
@@ -263,7 +266,7 @@ def test_seconds_are_held() -> None:
     assert found.ended in ("", "seconds")
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("largest", "most"), [("CONSTRAINTS", 0), ("CONSTRAINTS", 30), ("CONSTRAINTS", 300), ("TERMS", 60), ("TERMS", 600)]

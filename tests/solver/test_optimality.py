@@ -214,6 +214,7 @@ def test_time_limit() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.members(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_any_losses_equal_brute_force(objective: str) -> None:

@@ -36,6 +36,7 @@ def products(dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_products(dtype: str, seed: int) -> None:
@@ -55,7 +56,7 @@ def halves(op: str, scale: float, offset: float, count: int, **options: object) 
     return build.finish(y)
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("offset", [-4.0, -0.75, 2.0])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("approximate", [False, True])
@@ -93,7 +94,7 @@ def leaky(operator: str, dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("operator", ["LEAKY_RELU", "PRELU"])
@@ -118,6 +119,7 @@ def resized(dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_resized(dtype: str, seed: int) -> None:

@@ -83,6 +83,7 @@ ENDS = {"inputs": "nchw", "outputs": "nchw"}
 WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": "free"})
 
 
+@pytest.mark.members(2)
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(len(WAYS)))
 def test_a_fault_is_named(seed: int) -> None:
@@ -108,6 +109,7 @@ def test_a_fault_is_named(seed: int) -> None:
     assert found
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("operator", [2, 10, 18, 26])
 def test_one_channel_of_many_is_found(operator: int) -> None:
     """One that is wrong of 256 is less than a hundredth of the numbers that an operator gives."""
@@ -175,6 +177,7 @@ def test_inputs_in_the_middle_between_two_numbers_do_not_depart(zero: int, insid
     assert found.inspection is not None and found.inspection.departure is None and found.inspection.compared
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize(
     ("shape", "behind"), [((1, 8), True), ((8, 1), False), ((1, 4, 3), True), ((2, 1, 5), False), ((1, 1, 6), True)]
 )

@@ -198,6 +198,7 @@ def test_signatures(number: int) -> None:
     assert found.passed and found.inspection is not None and found.inspection.compared
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("case", [case for case in CASES if "LSTM-float32" in case.name], ids=lambda case: case.name)
 def test_states(case: object) -> None:
     """What a run leaves is compared, and so is what later runs make of it."""

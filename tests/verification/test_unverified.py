@@ -131,6 +131,7 @@ def multiplied(name: str, dtype: str, count: int) -> bytes:
 STEPS = ("window_strides", "base_dilations", "window_dilations")
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("count", [2, 7, 16, 40])
 @pytest.mark.parametrize(
     ("name", "dtype"),

@@ -221,6 +221,7 @@ def test_every_operator_has_a_case() -> None:
     assert set(ROWS) == set(CASES) | set(ALIASES)
 
 
+@pytest.mark.members(106)
 @pytest.mark.parametrize(
     ("operator", "number"), [(operator, number) for operator, cases in CASES.items() for number in range(len(cases))]
 )

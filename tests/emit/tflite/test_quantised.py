@@ -110,6 +110,7 @@ def model(case: Case, dtype: str) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(made)
 
 
+@pytest.mark.members(58)
 @pytest.mark.parametrize("dtype", ZEROS)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_quantised_operator(number: int, dtype: str) -> None:

@@ -64,6 +64,7 @@ def model(seed: int) -> tuple[ModelProto, dict[str, Array]]:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), feeds
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_values_and_shapes(share: int) -> None:
     """Each gives what ONNX Runtime gives for the model as it is, and every Transpose is absorbed."""

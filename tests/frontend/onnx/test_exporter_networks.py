@@ -75,6 +75,7 @@ def test_narrow_images_are_multiplied_in_floats(seed: int) -> None:
         assert np.abs(truth - result).max() <= 0.051
 
 
+@pytest.mark.members(9)
 @pytest.mark.parametrize("name", sorted(NAMED.keys() - {"quantised", "windows"}))
 @pytest.mark.parametrize("seed", [60, 61])
 def test_results_stay(name: str, seed: int) -> None:

@@ -101,6 +101,7 @@ def of_constants(op: str, inputs: Sequence[Array], attributes: Mapping[str, obje
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("op", sorted(CASES))
 def test_results_are_those_of_the_runtime(op: str) -> None:
     for inputs, attributes in CASES[op]:

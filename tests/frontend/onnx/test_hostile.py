@@ -465,7 +465,7 @@ INDEXED = [
 """The inputs of operators that are sizes, axes or indices."""
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("kind", ["constant", "input", "computed"])
 @pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.STRING, TensorProto.BOOL, TensorProto.UINT64])
 def test_sizes_axes_and_indices_that_are_no_integers(element: int, kind: str) -> None:

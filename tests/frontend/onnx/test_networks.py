@@ -80,6 +80,7 @@ def _picked() -> str:
     return "\n".join(branches)
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(
     ("opset", "branch", "half"), [(13, False, True), (15, True, False), (17, False, False), (21, True, True)]
 )
@@ -99,6 +100,7 @@ def test_a_detector_of_speech(half: bool, branch: bool, opset: int) -> None:
     assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(24))
 def test_what_onnx_runtime_has_optimised(seed: int, tmp_path: Path) -> None:
     """With its own operators, as it writes them at each level: results stay, and nothing is added."""
@@ -200,6 +202,7 @@ def normalised(opset: int, affine: bool, power: bool) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.members(10)
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])

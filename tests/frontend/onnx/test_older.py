@@ -161,6 +161,7 @@ def test_what_a_call_leaves_out_is_left_out_within(given: float | None, defaults
     agrees(source)
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("version", [9, 11, 13, 17, 18, 19, 21, 23])
 def test_functions_in_other_operator_sets(version: int) -> None:
     """ONNX Runtime reads them in the model's: so are those inlined whose operators are the same there, and others are
@@ -182,6 +183,7 @@ def test_functions_in_other_operator_sets(version: int) -> None:
     assert words["right"] >= 3 and words.keys() <= {"right", "refused"}, words
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("version", [17, 18, 21])
 @pytest.mark.parametrize("domain", ["", "ai.onnx", "own", "nobody"])
 def test_functions_that_import_a_domain_twice(domain: str, version: int) -> None:

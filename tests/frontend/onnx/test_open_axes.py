@@ -93,7 +93,7 @@ def looked_at(seed: int, way: str, among: Collection[str]) -> tuple[set[str], in
     return lost, tried
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cases", [CASES, RELATED])
 @pytest.mark.parametrize(("seed", "way"), [*enumerate(WAYS)])

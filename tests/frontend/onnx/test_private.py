@@ -203,6 +203,7 @@ def test_transposes_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert moves(without).transposes > 0
 
 
+@pytest.mark.members(48)
 @pytest.mark.parametrize("name", sorted(RELATED.keys() - {"SwiGLU"}))  # of which ONNX Runtime has no kernel
 def test_results_stay(name: str) -> None:
     """Of files that tell nothing of the sizes between operators."""

@@ -61,6 +61,7 @@ def quantised(model: ModelProto) -> bool:
     )
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(30))
 def test_results_stay(seed: int) -> None:
     kinds = (random_model, random_flow, random_stored)
@@ -70,6 +71,7 @@ def test_results_stay(seed: int) -> None:
     agrees(source, feeds, 0.12 if quantised(source) else 0)
 
 
+@pytest.mark.members(15)
 @pytest.mark.parametrize("opset", range(7, 18))
 @pytest.mark.parametrize("seed", range(4))
 def test_older_operator_sets(seed: int, opset: int) -> None:
@@ -117,6 +119,7 @@ MOVING: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
 ]
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("dtype", STORED)
 def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str) -> None:
     """Whatever reads dequantised numbers, loads and computes the same for every type that they are stored as; every

@@ -28,6 +28,7 @@ def run(model: onnx.ModelProto, feeds: dict[str, Array], *, optimised: bool = Fa
     return found
 
 
+@pytest.mark.members(30)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_results_stay(seed: int) -> None:
     writer, source = random_model(seed, dynamic=seed % 3 == 0)
@@ -87,6 +88,7 @@ def test_images_with_channels_last_at_both_ends(seed: int) -> None:
     assert layoutsolve.verify(source.SerializeToString(), found).passed
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_twice_changes_nothing(seed: int) -> None:
     """What has been written comes back byte for byte, whatever was asked for; with other weights as well."""

@@ -16,6 +16,7 @@ of some versions of onnx ends the process.
 """
 
 
+@pytest.mark.members(71)
 @pytest.mark.parametrize("operator", [name for name in OPERATORS if name not in COMPUTED])
 def test_transposes_around_an_operator_vanish(operator: str) -> None:
     """As the file says sizes of its ends alone, those of all else are inferred."""

@@ -245,6 +245,7 @@ def test_minimum_between_convolutions(sides: Sides) -> None:
     assert counts == [("optimal", 3), ("optimal", 2)]
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize("open_batch", [False, True])
 @pytest.mark.parametrize("deepening", [False, True])
 @pytest.mark.parametrize("sides", [DCR_FIRST, CRD_FIRST, DCR_LAST, CRD_LAST], ids=str)

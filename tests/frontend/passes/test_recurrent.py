@@ -20,6 +20,7 @@ def kinds_of(found: layoutsolve.Conversion) -> Counter[str]:
     return Counter(node.op_type for node in found.model.graph.node)
 
 
+@pytest.mark.members(30)
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("op", CELLS)
 def test_cells(op: str, seed: int) -> None:
@@ -36,7 +37,7 @@ def test_weights_of_bytes(op: str, seed: int) -> None:
     assert kinds[op] == 1 and not kinds["Loop"]
 
 
-@pytest.mark.members(59)
+@pytest.mark.members(20)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("op", "odd"), [(op, odd) for op, odd in product(CELLS, ODD) if odd not in ONLY or op in ONLY[odd]]

@@ -99,6 +99,7 @@ def test_each_operator_has_a_case() -> None:
     assert {*NUMBERS} <= {*CASES, *OTHERS}
 
 
+@pytest.mark.members(112)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("operator", sorted(CASES))
 def test_constants_are_what_litert_computes(operator: str, seed: int) -> None:

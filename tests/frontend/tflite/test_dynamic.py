@@ -64,6 +64,7 @@ def test_arithmetic_on_shapes_vanishes() -> None:
     assert [node.op for node in conversion.graph.nodes] == ["Transpose", "Conv", "Transpose", "Reshape"]
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize(("entries", "rank"), [(pixels, 4), (torn, 3)])
 @pytest.mark.parametrize("ends", ["keep", "free"])
 @pytest.mark.parametrize("shape", [(1, 5, 7, 4), (3, 2, 2, 4), (2, 4, 3, 4)])

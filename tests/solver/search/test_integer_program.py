@@ -49,6 +49,7 @@ def solutions(program: Program) -> list[tuple[int, ...]]:
     ]
 
 
+@pytest.mark.members(60)
 @pytest.mark.parametrize("seed", range(300))
 def test_dual_values(seed: int) -> None:
     """Whatever they are, the bound holds, and just the solutions up to a total are left."""

@@ -75,6 +75,7 @@ def compared(problem: LayoutProblem, levels: Levels, counts: Counter[str]) -> No
     counts["whole" if not refused else "in part"] += 1
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 400), ("min-bytes", 150), ("min-executed", 150)])
 def test_random_graphs(objective: str, graphs: int) -> None:
     """Two thirds of the graphs lie within two orders as a whole; every component that does comes to the optimum."""

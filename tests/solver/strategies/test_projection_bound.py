@@ -47,7 +47,7 @@ def cheapest(graph: Graph, objective: str) -> Solution:
     return cheapest_orders(Statement(graph, goal=goal), coarse_levels(goal.levels) or (), Limit(6_000_000))
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("objective", STAGED)
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_what_is_claimed_with_few_candidates(objective: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:

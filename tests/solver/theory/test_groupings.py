@@ -40,6 +40,7 @@ def undercut(statement: Statement) -> int:
     return compared
 
 
+@pytest.mark.members(64)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("operator", sorted(CASES))
 def test_no_grouping_costs_less_than_its_orders(operator: str, target: str) -> None:

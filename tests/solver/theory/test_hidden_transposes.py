@@ -120,6 +120,7 @@ def close(made: Array, expected: Array) -> None:
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.members(71)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_needless_transposes_are_found(operator: str) -> None:
     for seed in SEEDS:

@@ -47,6 +47,7 @@ def with_edges(data: Array, random: np.random.Generator, edges: Array = EDGES) -
     return np.where(where, random.choice(edges, data.shape), data).astype(np.float32)
 
 
+@pytest.mark.members(190)
 @pytest.mark.parametrize(("operator", "name"), sorted(IDIOMS))
 @pytest.mark.parametrize("seed", range(30))
 def test_idioms_compute_the_operator(operator: str, name: str, seed: int) -> None:

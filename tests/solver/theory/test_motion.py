@@ -48,6 +48,7 @@ def test_many_pairs_at_once_are_as_one_by_one(atoms: int) -> None:
         assert together_between(sources, targets) == expected
 
 
+@pytest.mark.members(100)
 @pytest.mark.parametrize("seed", range(400))
 def test_what_the_written_transpose_does(seed: int) -> None:
     """Whatever sizes larger than 1 symbols stand for, and whether a shape or a move of atoms is looked at."""

@@ -96,6 +96,7 @@ def check(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
 
 
+@pytest.mark.members(256)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("operator", "target"),
@@ -113,6 +114,7 @@ def test_rows(operator: str, target: str, seed: int) -> None:
         check(graph, assignment, permutations, data, truth)
 
 
+@pytest.mark.members(48)
 @pytest.mark.parametrize("operator", sorted(RELATED))
 def test_rows_of_siblings(operator: str) -> None:
     for seed in FEWER:
@@ -125,6 +127,7 @@ def _others(shape: Shape) -> list[Shape]:
     return [each for each in other if each != shape]
 
 
+@pytest.mark.members(73)
 @pytest.mark.parametrize("operator", sorted({*CASES, *RELATED} - {"Constant", "Element", "State"}))
 def test_shapes_that_contradict_each_other(operator: str) -> None:
     """What a source says of its tensors may be wrong where inference knows nothing: a rule does not cover that."""
@@ -147,6 +150,7 @@ PARTLY = ("RMSNormalization", "Reshape")
 """Operators of which a case has forms without a rule."""
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("operator", sorted({*CASES, *RELATED}))
 def test_cases_are_covered(operator: str) -> None:
     """Every form of an operator that a case draws has a rule, and where a row may be of several ways each has a name:
@@ -160,6 +164,7 @@ def test_cases_are_covered(operator: str) -> None:
     assert operator in CASES or all(way.kind for way in ways)
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("operator", sorted(CASES))
 def test_every_row_of_several_ways_has_a_kind(operator: str) -> None:
     for seed in SEEDS:
@@ -175,6 +180,7 @@ def test_every_row_of_several_ways_has_a_kind(operator: str) -> None:
                 assert all(texts), each.title
 
 
+@pytest.mark.members(0)
 @pytest.mark.parametrize("operator", sorted(CASES))
 def test_labels_that_kinds_ask_for_are_sensitive(operator: str) -> None:
     """What makes a row slow is looked for elsewhere among the dimensions: closure has to know what that is."""
