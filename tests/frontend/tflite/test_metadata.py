@@ -227,6 +227,7 @@ print(sorted(found), time.process_time() - start < 5)
 
 
 @pytest.mark.slow
+@pytest.mark.members(1)
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_archives_that_explode(method: int) -> None:
     """Neither many megabytes in an entry that says to be small, nor a dictionary of gigabytes, nor thousands of entries
