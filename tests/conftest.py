@@ -21,9 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--corpus", type=Path, help="a folder of .tflite files to test with (default: $LAYOUTSOLVE_CORPUS)"
     )
-    parser.addoption(
-        "--members", type=int, help="run so many members of each family of tests, spread over it; 0: all there are"
-    )
+    parser.addoption("--members", type=int, help="run at most so many of each family of tests; 0: all there are")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -36,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     families: dict[tuple[str, object], list[pytest.Item]] = {}
     for item in (item for item in items if most is None or item.get_closest_marker("slow") is None):
         families.setdefault((item.nodeid.partition("[")[0], _kind(item) if most is None else None), []).append(item)
-    kept = {item for family in families.values() for item in spread(family, most or _marked(family))}
+    kept = {item for family in families.values() for item in spread(family, _count(family, most))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -48,10 +46,12 @@ def _kind(item: pytest.Item) -> object:
     return getattr(item.callspec.params["case"], name) if name else None  # type: ignore[attr-defined]
 
 
-def _marked(family: list[pytest.Item]) -> int:
-    """How many members of a family are run as a rule: as its mark says, where 0 is all of them."""
+def _count(family: list[pytest.Item], most: int | None) -> int:
+    """How many members of a family are run: as its mark says, where 0 is all of them, and no more than is asked for."""
     mark = family[0].get_closest_marker("members")
-    return MEMBERS if mark is None else int(mark.args[0]) or len(family)
+    if mark is None:
+        return most or MEMBERS
+    return min(int(mark.args[0]) or len(family), most or len(family))
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:

@@ -86,6 +86,7 @@ def test_a_complete_search_has_not_ended(seed: int) -> None:
     assert not found.ended or found.status == "feasible"
 
 
+@pytest.mark.slow
 @pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_work_gives_a_right_model(seed: int) -> None:
@@ -143,6 +144,7 @@ def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
             gc.garbage.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:

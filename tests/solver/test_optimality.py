@@ -145,6 +145,7 @@ def test_a_view_between_fast_transposes_may_beat_a_slow_one(seed: int, size: int
         np.testing.assert_allclose(result, each, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(checked, max_examples=8)
 @given(larger_graphs)
 def test_file_price_and_heuristics(graph) -> None:

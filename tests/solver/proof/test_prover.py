@@ -102,6 +102,7 @@ def test_random_graphs(objective: str) -> None:
 RELATIONS: Levels = (("transposes",), ("hidden",), ("bytes",))
 
 
+@pytest.mark.slow
 def test_random_relations() -> None:
     """Relations that no operator has, some of which the relaxation leaves a gap for: it is closed."""
     counts = Counter[str]()

@@ -61,6 +61,7 @@ def test_rows_equal_enumeration(objective: str) -> None:
     assert compared > 20
 
 
+@pytest.mark.slow
 @pytest.mark.members(2)
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes", "min-latency"])
 def test_groupings_equal_enumeration(objective: str) -> None:

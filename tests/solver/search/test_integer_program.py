@@ -71,6 +71,7 @@ def test_dual_values(seed: int) -> None:
             assert sorted(values) == sorted(each * tier.scale for each in known if each <= total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes"])
 def test_components_equal_enumeration(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least of all tiers that count, and bounds that meet it, whether operators can be eliminated or not."""

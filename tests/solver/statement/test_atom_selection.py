@@ -45,6 +45,7 @@ def least(statement: Statement, without: Collection[int]) -> tuple[int, ...]:
     return found.values
 
 
+@pytest.mark.slow
 @pytest.mark.members(2)
 @pytest.mark.parametrize("objective", STAGED)
 def test_what_is_left_out_makes_it_cheaper(objective: str) -> None:

@@ -126,6 +126,7 @@ def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict
     return found, backends
 
 
+@pytest.mark.slow
 @pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int) -> None:

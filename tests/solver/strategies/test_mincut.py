@@ -95,6 +95,7 @@ def test_random_graphs(objective: str, graphs: int) -> None:
     assert counts["cut"] >= graphs / 4
 
 
+@pytest.mark.slow
 def test_random_relations() -> None:
     """Relations that no operator has: operators whose ports differ, opposite polarities, prices of rows."""
     counts: Counter[str] = Counter()

@@ -79,6 +79,7 @@ def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> Non
         assert ranked(price(found.problem, found.rows), tiers) == found.values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_bounds_are_proven_again(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By offers alone, in the problem that leaves out the same."""

@@ -94,6 +94,7 @@ def pooled(seed: int) -> tuple[Graph, Random]:
     return builder.graph(builder.reshape(y, n, 2, 2, *after) if random.random() < 0.5 else y), random
 
 
+@pytest.mark.slow
 def test_a_way_with_factors_of_its_own(blocks: tuple[Target, int]) -> None:
     """Where its factors cannot be linked it is not available, and the others are what they are without it."""
     counts = {True: 0, False: 0}

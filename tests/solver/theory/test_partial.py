@@ -94,6 +94,7 @@ def transposes(graph: Graph, boundary: Boundary, monkeypatch: pytest.MonkeyPatch
         return found, assign(graph, boundary, objective="min-transpose").price.transposes
 
 
+@pytest.mark.slow
 @pytest.mark.members(2)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_never_worse_than_opaque(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
