@@ -17,7 +17,7 @@ from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.symbols import Symbols, is_size, resolved
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value
+from layoutsolve.ir.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, without_omitted
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import DOMAINS, TYPES, AttributeProto, GraphProto, NodeProto, TensorProto, graphs_in
 from layoutsolve.proto.scopes import captures, needed, numbered
@@ -244,7 +244,7 @@ class Call:
         self.draft, self.proto, self.index = draft, proto, index
         self.op, self.domain = proto.op_type, "" if proto.domain in DOMAINS else proto.domain
         self.origin = Origin(draft.graph, index, proto.op_type, proto.name)
-        self.inputs, self.outputs = _stripped(proto.input), _stripped(proto.output)
+        self.inputs, self.outputs = without_omitted(proto.input), without_omitted(proto.output)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -377,13 +377,6 @@ def _small(value: Value, name: str) -> bytes:
     if value.data is not None and value.data.dtype != object and value.dtype not in PACKED:
         proto.raw_data = np.ascontiguousarray(value.data).tobytes()
     return bytes(proto.SerializeToString())
-
-
-def _stripped(names: Sequence[str]) -> list[str]:
-    found = list(names)
-    while found and not found[-1]:
-        found.pop()
-    return found
 
 
 def _plain(proto: AttributeProto) -> Any:

@@ -26,7 +26,7 @@ Everything is immutable. Order of nodes is an order of execution, but for what :
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from math import prod
@@ -226,7 +226,7 @@ LATE: Mapping[str, int] = {"Carry": 1, "Loop": 1, "State": 1}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out.
+    """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out before others.
 
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
@@ -248,6 +248,14 @@ class Node:
     region: Region | None = None
     regions: tuple[Region, ...] = ()
     given: bool = False
+
+
+def without_omitted(inputs: Sequence[str]) -> tuple[str, ...]:
+    """The inputs or outputs of a node without those at the end that are left out."""
+    count = len(inputs)
+    while count and not inputs[count - 1]:
+        count -= 1
+    return tuple(inputs[:count])
 
 
 PLAN = "layoutsolve.plan"

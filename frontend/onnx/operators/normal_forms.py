@@ -13,7 +13,7 @@ from layoutsolve.frontend.onnx.einsum import written
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
-from layoutsolve.ir.graph import Array, Dim, Size, Value, product
+from layoutsolve.ir.graph import Array, Dim, Size, Value, product, without_omitted
 from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.ort_kernels import moves
 
@@ -346,10 +346,8 @@ def resize(call: Call) -> bool:
     made = _to_sizes(call, places, names) if to else _by_factors(call, places, part, names)
     if made is None:
         return False
-    while not names[-1]:
-        names.pop()
     call.draft.declare(call.outputs[0], made)
-    call.emit("Resize", names, call.outputs, attributes, storage)
+    call.emit("Resize", without_omitted(names), call.outputs, attributes, storage)
     return True
 
 

@@ -34,6 +34,7 @@ from layoutsolve.ir.graph import (
     product,
     reshape_entries,
     symbol,
+    without_omitted,
 )
 from layoutsolve.proto.messages import native
 
@@ -253,7 +254,7 @@ class Writer:
         self.draft.budget.enter(1)
         self._check_known(op, inputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
-        names = tuple(value.name if value else "" for value in inputs)
+        names = without_omitted([value.name if value else "" for value in inputs])
         made = tuple(value.name for value in values)
         stated = {**(attributes or {}), **more}
         node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
