@@ -1,8 +1,13 @@
 """How operators of ONNX are written in the reference graph. Importing this package registers all that are not written
-as they stand.
+as they stand, of all its modules.
 """
 
-from layoutsolve.frontend.onnx.operators import default_attributes, normal_forms, quantisation, views
+from importlib import import_module
+from pkgutil import iter_modules
+
 from layoutsolve.frontend.onnx.operators.registry import LOWERINGS
 
-__all__ = ["LOWERINGS", "default_attributes", "normal_forms", "quantisation", "views"]
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
+
+__all__ = ["LOWERINGS"]

@@ -7,22 +7,18 @@ are lowered as usual; what computes with quantised numbers and has no lowering h
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 
-from layoutsolve.frontend.tflite.exact import (  # noqa: F401  (register)
-    elementwise,
-    pooling,
-    products,
-    recurrent,
-    resize,
-    softmax,
-    tables,
-)
 from layoutsolve.frontend.tflite.exact.builder import REMEDY
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.ir.graph import Node
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
 
 __all__ = ["lower_exactly"]
 
