@@ -10,12 +10,14 @@ import onnx
 from layoutsolve.measurement.axis_operators import Group, Variant, described
 from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
 from layoutsolve.solver.targets.target_file import default_target
+from layoutsolve.solver.theory.rules.contraction import PANEL
 
 PRODUCT_SIZES = (
     *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),
     *((784, 128, 128), (3136, 64, 64), (197, 192, 576), (197, 768, 192)),
+    *((4, 512, 128), (8, 192, 192), (25, 256, 64), (49, 96, 384), (81, 192, 192), (100, 384, 96)),
 )
-"""Rows of the data, contracted size, columns of the result."""
+"""Rows of the data, contracted size, columns of the result; some rows are no whole panels of what kernels compute."""
 
 
 def products() -> Iterator[Group]:
@@ -34,11 +36,11 @@ def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
         yield product(kind, [Node("Gemm", ["x", "w", "b"], attributes=transposed)], spec, weights, (m,), moved)
     for kind, spec, weights in (("NN", columns, (m, k)), ("NT", rows, (m, k))):
         nodes = [Node("Gemm", ["w", "x", "b"], attributes={"transB": int(kind[1] == "T")})]
-        yield product(f"swapped {kind}", nodes, spec, weights, (m, 1), moved)
+        yield product(_classed("Gemm", f"swapped {kind}", p), nodes, spec, weights, (m, 1), moved)
     nodes = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"])]
     yield product("MatMul", nodes, rows, (k, m), (m,), moved)
     nodes = [Node("MatMul", ["w", "x"], ["z"]), Node("Add", ["z", "b"])]
-    yield product("swapped MatMul", nodes, columns, (m, k), (m, 1), moved)
+    yield product(_classed("Gemm", "swapped MatMul", p), nodes, columns, (m, k), (m, 1), moved)
     turn = {"perm": [1, 0]}
     before = [Node("Transpose", ["x"], ["t"], turn), Node("MatMul", ["t", "w"], ["z"]), Node("Add", ["z", "b"])]
     yield product("Transpose, MatMul", before, columns, (k, m), (m,), moved, listed=False)
@@ -56,7 +58,12 @@ def _bare(p: int, k: int, m: int) -> Iterator[Variant]:
         ("swapped TN", Spec((k, p)), Node("Gemm", ["w", "x"], attributes={"transA": 1}), (k, m)),
         ("swapped TT", Spec((p, k)), Node("Gemm", ["w", "x"], attributes={"transA": 1, "transB": 1}), (k, m)),
     ):
-        yield product(kind, [node], spec, weights, (1,), moved)
+        yield product(_classed("MatMul", kind, p), [node], spec, weights, (1,), moved)
+
+
+def _classed(operator: str, kind: str, count: int) -> str:
+    """A kind, or that of the class which has products of so many lines of data."""
+    return default_target().classed(operator, kind, {"lines": count, "left over": count % PANEL})
 
 
 def quantised_products() -> Iterator[Group]:

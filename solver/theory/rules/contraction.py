@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from layoutsolve.ir.graph import PACKED, Dim, Shape
+from layoutsolve.ir.graph import PACKED, Dim, Shape, static_elements
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rewrite, Rule, Site, Step, Way, int64, rule, unnamed
@@ -26,6 +26,9 @@ OTHERWISE: Mapping[str, str] = {
 """For each kind of product the one that takes as long where its left operand is the constant one, whichever way round
 that is stored. With operands swapped a MatMul may have one product for each row of the constant, which is not fast.
 """
+
+PANEL = 16
+"""Columns of a product of floats that kernels compute at once; fewer take as long, or longer."""
 
 
 @rule("Gemm")
@@ -136,10 +139,26 @@ def _by_matrix(rows: tuple[str, ...], lines: tuple[str, ...], free: frozenset[st
         yield product(kind, form, facts)
 
 
+def line_counts(site: Site, produced: int) -> dict[str, int]:
+    """How many lines of data a product of floats by constant weights has, given the axis of its result that these
+    produce, and how many of them are left beside whole panels, where that is known.
+    """
+    shape = site.output().shape
+    if not site.floating or not all(isinstance(size, int) and size for size in shape):
+        return {}
+    count = static_elements(shape) // int(str(shape[produced]))
+    return {"lines": count, "left over": count % PANEL}
+
+
 def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
-    """Ways of a product with the kinds as which they take as long: others where its left operand alone is constant."""
-    if site.constant(0) is None or site.constant(1) is not None:
-        return list(ways)
+    """Ways of a product with the lines that constant weights multiply, and with the kinds as which they take as long:
+    others where its left operand alone is constant.
+    """
+    left, right = (site.constant(number) is not None for number in (0, 1))
+    counts = line_counts(site, -1 if right else -2) if left or right else {}
+    ways = [replace(way, sizes={**way.sizes, **counts}) for way in ways]
+    if right or not left:
+        return ways
     found, matrix = [], len(site.required(1).shape) == 2
     for way in ways:
         written, *facts = str(way.kind).split(", ")
@@ -153,7 +172,13 @@ def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
 
 
 def products(
-    rows: tuple[str, ...], contracted: str, produced: str, free: frozenset[str], biased: str, facts: str
+    rows: tuple[str, ...],
+    contracted: str,
+    produced: str,
+    free: frozenset[str],
+    biased: str,
+    facts: str,
+    sizes: Mapping[str, int] | None = None,
 ) -> Iterator[Way]:
     """The ways to multiply ``[rows, contracted]`` by weights ``[produced, contracted]``; ``biased`` is as in
     :func:`product`.
@@ -173,7 +198,7 @@ def products(
         ("swapped NT", Placed(((p, k), (m, k), *column, (m, p)), free, mixed=True)),
         ("swapped MatMul", Placed(((k,), (m, k), *column, (m,)), around, prefix=rows, suffix=True, columns=columns)),
     ):
-        yield product(kind, form, facts, biased)
+        yield product(kind, form, facts, biased, sizes)
 
 
 def product(kind: str, form: Placed, facts: str, biased: str = "", sizes: Mapping[str, int] | None = None) -> Way:

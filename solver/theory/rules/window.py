@@ -28,7 +28,7 @@ from layoutsolve.solver.theory.rule import (
     unnamed,
 )
 from layoutsolve.solver.theory.rules import channels_last_windows
-from layoutsolve.solver.theory.rules.contraction import numbers, products
+from layoutsolve.solver.theory.rules.contraction import line_counts, numbers, products
 from layoutsolve.solver.theory.rules.space import attributes, stored, turned
 
 
@@ -114,7 +114,8 @@ def pointwise(site: Site) -> Rule:
     dims = ((("n",), ("c",), *space), (("o",), ("c",), *units), *bias, (("n",), ("o",), *space))
     facts = numbers(site)
     conv = Way(Placed(dims, free=frozenset("nco")), site.unchanged, f"channels-first, {facts}")
-    ways = (conv, *products(pixels, "c", "o", frozenset({*pixels, "c", "o"}), site.real if biased else "", facts))
+    free, added = frozenset({*pixels, "c", "o"}), site.real if biased else ""
+    ways = (conv, *products(pixels, "c", "o", free, added, facts, line_counts(site, 1)))
     inputs = (0, 1, 2) if biased else (0, 1)
     ways = (*ways, *turned(conv, rank, _images(dims)))
     return Rule(inputs, dims, ways, letters=_letters(rank, "OI", len(inputs)))

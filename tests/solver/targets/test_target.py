@@ -151,6 +151,26 @@ def test_a_large_side_is_a_class(rows: int, columns: int, large: bool) -> None:
     assert (f"swapped MatMul{' from large' * large}, float32" in kinds) and len(kinds) == 2
 
 
+@pytest.mark.parametrize("count", [1, 12, 13, 16, 17, 49, 64, 251, 257])
+@pytest.mark.parametrize("form", ["Gemm", "turned Gemm", "MatMul", "turned MatMul", "Conv"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_lines_beside_whole_panels_are_a_class(count: int, form: str, dtype: str) -> None:
+    """Whichever operator multiplies few lines of floats by weights on the left, or some beside whole panels of 16."""
+    builder, op = GraphBuilder(), form.split()[-1]
+    quant = None if dtype == "float32" else Quant(np.array([0.5], np.float32), np.zeros(1, np.int8))
+    data = {"Conv": (1, 6, count, 1)}.get(op, (6, count) if "turned" in form else (count, 6))
+    result = {"Conv": (1, 5, count, 1)}.get(op, (5, count) if "turned" in form else (count, 5))
+    x = builder.input(*data, dtype=dtype, quant=quant)
+    held = (5, 6, 1, 1) if op == "Conv" else (5, 6) if "turned" in form else (6, 5)
+    weights = builder.constant(np.ones(held), dtype, quant)
+    inputs = (weights, x) if "turned" in form else (x, weights)
+    graph = builder.graph(builder.op(op, *inputs, shape=result, dtype=dtype, quant=quant))
+    kinds = [str(default_target().named(op, way)).split(", ")[0] for way in _rule(graph, op).ways]
+    classed = [kind for kind in kinds if kind.endswith(" uneven")]
+    assert bool(classed) == (dtype == "float32" and 1 <= count % 16 <= 12 and count < 256)
+    assert all(default_target().hidden[op, kind] > 1 for kind in classed)
+
+
 @pytest.mark.parametrize("sizes", [{}, {"rows": 3}, {"rows": 4}, {"rows": 7}, {"rows": 8}, {"columns": 5}])
 def test_sizes_are_bounded_on_both_sides(sizes: dict[str, int]) -> None:
     """Of sizes that are known."""
