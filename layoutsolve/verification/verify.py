@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import prod
 from pathlib import Path
 
@@ -329,13 +330,16 @@ class _Bench:
         """The sizes that dynamic dimensions had, for people; none where there are no such dimensions."""
         if self.sizes((1, 1)) == self.sizes((2, 2)):
             return ()
-        parts = [(place, name) for place, name in enumerate(("first", "others")) if self._has_open(place)]
         had = dict.fromkeys(self._open(sample) for sample in self.used)
-        return tuple(", ".join(f"{name} {size[place]}" for place, name in parts) for size in had)
+        return tuple(", ".join(self._said_size(size)) for size in had)
 
-    def _has_open(self, place: int) -> bool:
-        """Whether there are dynamic dimensions that come first in an input, or others."""
-        return self.sizes((1, 1)) != self.sizes((2, 1) if place == 0 else (1, 2))
+    def _said_size(self, size: tuple[int, int]) -> Iterator[str]:
+        """What the dynamic dimensions are that come first in an input, and what others are."""
+        for name, more in (("first", (size[0] + 1, size[1])), ("others", (size[0], size[1] + 1))):
+            pairs = zip(chain(*self.sizes(size)), chain(*self.sizes(more)), strict=True)
+            found = dict.fromkeys(str(own) for own, larger in pairs if own != larger)
+            if found:
+                yield f"{name} {' and '.join(found)}"
 
     def enough(self, inspector: Inspector | None) -> tuple[int, int]:
         """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off. The other
@@ -483,14 +487,15 @@ def _shape(
     """The shape of an input: as it is given, else as the ONNX model states it, else as its source does, else
     as it is ``free`` where it comes first and where it does not.
 
-    The ONNX model may have been given other sizes than its source states, whose input is then resized.
+    The ONNX model may have been given other sizes than its source states, whose input is then resized. Sizes that it
+    leaves open and its source states begin with these: they are larger by as much as those that are free are above 1.
     """
     if given is not None:
         return tuple(given)
     places = range(len(stored)) if moved is None else moved
     pinned = {axis: own for axis, own in zip(places, stored, strict=True) if isinstance(own, int)}
     first, other = free if len(port.signature) > 1 else free[1:] * 2
-    sizes = (own if own >= 0 else other if axis else first for axis, own in enumerate(port.signature))
+    sizes = (max(own, 1) - 1 + (other if axis else first) for axis, own in enumerate(port.signature))
     return tuple(pinned.get(axis, size) for axis, size in enumerate(sizes))
 
 

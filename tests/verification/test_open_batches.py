@@ -39,6 +39,30 @@ def test_two_sizes(signature: tuple[int, ...], sizes: tuple[str, ...]) -> None:
     assert ("dynamic dimensions: " in str(found)) == bool(sizes)
 
 
+@pytest.mark.parametrize(
+    ("shape", "fixed", "sizes"),
+    [
+        ((-1, 6), False, ("first 1", "first 2")),
+        ((-1, 6), True, ("first 1",)),
+        ((-1, -1), False, ("first 1, others 6", "first 2, others 7")),
+        ((1, -1), False, ("others 6", "others 7")),
+        ((4, 6), False, ()),
+    ],
+)
+def test_sizes_that_were_opened(shape: tuple[int, int], fixed: bool, sizes: tuple[str, ...]) -> None:
+    """They are those of the source first, and larger then, where the source computes with these as well."""
+    dims = ", ".join("nc"[axis] if size < 0 else str(size) for axis, size in enumerate(shape))
+    text = f'<ir_version: 8, opset_import: ["" : 18]> g (float[{dims}] x) => (float[{dims}] y)'
+    model = onnx.parser.parse_model(text + (" { y = Identity(x) }" if fixed else " { y = Abs(x) }"))
+    found = verify(tflite((1, 6), fixed), model)
+    assert found.verdict == "pass" and found.sizes == sizes
+
+
+@pytest.mark.parametrize(("batch", "verdict"), [(1, "FAIL"), (9, "pass")])
+def test_an_opened_batch_is_one_of_several(batch: int, verdict: str) -> None:
+    assert verify(tflite((1, 6)), wrong(batch)).verdict == verdict
+
+
 def test_where_one_size_is_taken_alone() -> None:
     source = tflite((-1, 6), fixed=True)
     found = layoutsolve.verify(source, layoutsolve.convert(source))
