@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import onnx
 
     from layoutsolve.result import Conversion
+
+ARITHMETIC = ("Add", "Div", "Mul", "Sub")
+"""Operators that constants make nothing of, or a part of what is beside them."""
 
 
 def no_worse_but_for_ports(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
@@ -100,7 +104,11 @@ def _as_counted(counted: Moves, price: Price) -> Price:
 
 
 def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
-    """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
-    own, theirs = (sum(1 for _ in running(model.graph)) for model in (found.model, source))
-    no_more = own <= theirs and not found.price.copies
-    return no_more and of_constants(found.model) < of_constants(source)
+    """Whether a model has no constant twice and no more operators than its source, and fewer Transposes of constants,
+    or of no kind more and less arithmetic: what changes nothing, or is computed with what is beside it.
+    """
+    own, theirs = (Counter(node.op_type for node in running(model.graph)) for model in (found.model, source))
+    if found.price.copies or own.total() > theirs.total():
+        return False
+    less = own <= theirs and any(own[operator] < theirs[operator] for operator in ARITHMETIC)
+    return less or of_constants(found.model) < of_constants(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,11 @@ from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product, without_omitted
 from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.ort_kernels import moves
+
+NEUTRAL: Mapping[str, tuple[float, tuple[int, ...]]] = {
+    "Add": (0.0, (0, 1)), "Sub": (0.0, (0,)), "Mul": (1.0, (0, 1)), "Div": (1.0, (0,)),
+}  # fmt: skip
+"""By operator the constant that changes nothing, and which operands it leaves as they are."""
 
 UNITY = (0.0, 1.0)
 """The part of a dimension that is all of it."""
@@ -386,11 +391,16 @@ def _is_empty(call: Call, number: int) -> bool:
 @lowering("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
           "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor")  # fmt: skip
 def broadcasting(call: Call) -> bool:
-    """As it stands, with sizes that follow where they have names; of one operand it is another name of that."""
+    """As it stands, with sizes that follow where they have names; what leaves an operand as it is, or has one alone, is
+    another name of that.
+    """
     if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
         return False
     if len(call.inputs) == 1:
         return alias(call, call.outputs[0], call.inputs[0])
+    for number in range(len(call.inputs)) if call.op in NEUTRAL else ():
+        if _is_left(call, number) and alias(call, call.outputs[0], call.inputs[number]):
+            return True
     shapes = [call.value(number).shape for number in range(len(call.inputs))]
     if all(isinstance(dim, int) for shape in shapes for dim in shape):
         return False
@@ -399,6 +409,22 @@ def broadcasting(call: Call) -> bool:
     call.draft.declare(call.outputs[0], made)
     call.emit(call.op, names, call.outputs, call.attributes, storage)
     return True
+
+
+def _is_left(call: Call, number: int) -> bool:
+    """Whether an operator leaves one of two operands of floats as it is: it adds zeros, or multiplies by ones. What may
+    be the end of a normalization stays, which runtimes make one kernel of.
+    """
+    neutral, places = NEUTRAL[call.op]
+    other = call.constant(1 - number)
+    if number not in places or other is None or other.dtype.kind != "f" or call.constant(number) is not None:
+        return False
+    shape, ends = call.value(number).shape, other.shape
+    larger = any(size not in (1, dim) for size, dim in zip(ends[::-1], shape[::-1], strict=False))
+    if len(ends) > len(shape) or larger or not other.size or np.any(other != neutral):
+        return False
+    before = call.draft.producers.get(call.value(number).name)
+    return other.size == 1 or before is None or call.draft.nodes[before].op not in ("Div", "Mul", "Sub")
 
 
 @lowering("Einsum")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -33,3 +36,33 @@ def test_channels_follow_from_weights(operator: str, weights: list[int | str], g
     source = helper.make_model(helper.make_graph(nodes, "g", [x, w], [y]), opset_imports=[helper.make_opsetid("", 18)])
     graph = layoutsolve.convert(source.SerializeToString()).graph
     assert str(graph.values["result"].shape[1]) == channels
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1), (1, 1, 1, 1), (2, 3, 4)])
+@pytest.mark.parametrize("op", ["Add", "Div", "Mul", "Sub"])
+def test_what_changes_nothing_is_left_out(op: str, shape: tuple[int, ...], side: str) -> None:
+    """Zeros that are added and ones that are multiplied by, from the side where they change nothing, where they do not
+    make it larger; not what may end a normalization.
+    """
+    unit = float(op in ("Div", "Mul"))
+    larger, works = len(shape) > 2, side == "right" or op in ("Add", "Mul")
+    for number, before, kept in ((unit, "Abs", not works or larger), (unit + 1, "Abs", True), (unit, "Div", None)):
+        data = helper.make_tensor("c", TensorProto.FLOAT, shape, [number] * int(np.prod(shape)))
+        made = "a = Div(x, d)" if before == "Div" else f"a = {before}(x)"
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["" : 18]> g (float[n, 3, 4] x, float[n, 3, 4] d) => (float[i, j, k] y)
+            {{ {made} b = {op}({"c, a" if side == "left" else "a, c"}) y = Neg(b) }}"""
+        )
+        if len(shape) > 2:
+            model.graph.output[0].type.tensor_type.ClearField("shape")
+        model.graph.initializer.append(data)
+        found = layoutsolve.convert(model.SerializeToString()).model
+        kinds = [node.op_type for node in found.graph.node]
+        wanted = (not works or larger or int(np.prod(shape)) > 1) if kept is None else kept
+        assert (op in kinds[1:]) == wanted, (number, before)
+        feeds = {name: np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4) for name in "xd"}
+        one, other = (
+            onnxruntime.InferenceSession(each.SerializeToString()).run(None, feeds)[0] for each in (model, found)
+        )
+        assert np.array_equal(one, other)
