@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from layoutsolve.base.wording import native_words, printable
+from layoutsolve.base.wording import FAULT, native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.graph import PLAN, Origin
@@ -38,9 +38,6 @@ _SMALL_SIZES = 1024
 """The same for int64, the type of sizes."""
 
 _INT64 = TensorProto.INT64
-
-_REMEDY = "the model contradicts itself, or this is a fault of layoutsolve: repair it, or report it with the model"
-"""What is said where ONNX refuses what is written."""
 
 _DOMAINS = ("", "ai.onnx.ml", PLAN)
 """The domains whose operators ONNX defines, and that of functions, which the model itself defines."""
@@ -152,13 +149,13 @@ def _refusal(error: Exception, model: ModelProto, origins: Mapping[str, Origin],
     text, reason = str(error), native_words(error)
     named = max((name for name in origins if f"ame: {name}" in text), key=len, default=None)
     if named is None:
-        return LoweringError(printable(f"ONNX refuses the model: {reason}; {_REMEDY}"))
+        return LoweringError(printable(f"ONNX refuses the model: {reason}; {FAULT}"))
     node = next((node for node in nodes_of(model.graph) if node.name == named), None)
     if given and node is not None and node.op_type == origins[named].operator:
         tensor = next(filter(None, node.output), "")
         fault = f"{origins[named]} (output '{tensor}') is what ONNX refuses: {_typed(reason, node, model)}; {BROKEN}"
     else:
-        fault = f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}; {_REMEDY}"
+        fault = f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}; {FAULT}"
     return LoweringError(printable(fault))
 
 

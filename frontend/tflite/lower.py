@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import layoutsolve.frontend.tflite.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.base.wording import listed, nearest
+from layoutsolve.base.wording import FAULT, listed, nearest
 from layoutsolve.errors import (
     BudgetError,
     ConversionError,
@@ -204,7 +204,11 @@ def _lower(function: Lowered, call: Call, check: Check | None) -> None:
         name, reason = call.operator.name, f"{type(error).__name__}: {error}"
         raise LoweringError(f"{call.origin}: the lowering that is registered for '{name}' failed: {reason}") from error
     if check is not None:
-        check(_part(call.draft, call.draft.nodes[start:]))
+        try:
+            check(_part(call.draft, call.draft.nodes[start:]))
+        except LoweringError as error:
+            remedy = f"correct what the lowering writes that is registered for '{call.operator.name}'"
+            raise LoweringError(str(error).replace(FAULT, remedy)) from error
 
 
 def _part(draft: Draft, written: Sequence[Node]) -> Graph:

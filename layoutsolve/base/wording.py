@@ -19,6 +19,9 @@ _PLACE = r"(\S+:\d+: \w+: )?Assertion `.*?` failed:?|\[\w+Error\]|Inference erro
 _NODE = r"\(op_type:[^()]*, node name: .*?\):|==> Context:"
 """What onnx's native code writes before what it has to say: its place and kind, and the node."""
 
+FAULT = "the model contradicts itself, or this is a fault of layoutsolve: repair it, or report it with the model"
+"""What is said where ONNX refuses what is written."""
+
 
 def level_name(names: Iterable[str]) -> str:
     """Name of a level of the objective, given the fields of a price that it adds up."""
@@ -132,3 +135,15 @@ def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]
     lines = [f"<tr>{''.join(row)}</tr>" for row in ([f"<th>{escape(head)}</th>" for head in heads], *cells)]
     below = "".join(f"<div>{escape(printable(note))}</div>" for note in notes)
     return f"<table><caption>{escape(printable(title))}</caption>{''.join(lines)}</table>{below}"
+
+
+def penalty(hidden: int) -> str:
+    """What kernels lose beside the Transposes of a file, or how many of these a runtime does not execute."""
+    if hidden < 0:
+        return f", {-hidden} of which take no time"
+    return f" and a layout penalty of {hidden}" if hidden else ""
+
+
+def penalty_cell(hidden: int) -> str:
+    """The same in a column of numbers."""
+    return f"{-hidden} free" if hidden < 0 else str(hidden)

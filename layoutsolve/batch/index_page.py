@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from layoutsolve.base.wording import minimal, sizes
+from layoutsolve.base.wording import minimal, penalty_cell, sizes
 from layoutsolve.reporting.markup import Markup, asset, element, page
 from layoutsolve.reporting.sections import asked, figures, head, measured
 from layoutsolve.version import VERSION
@@ -27,7 +27,7 @@ def index(done: Sequence[Done], options: Mapping[str, object], folder: str) -> s
         ("models", len(done), ""),
         ("failed", len(done) - len(good), ""),
         ("Transposes", sum(each.report["transposes"] for each in good), ""),
-        ("layout penalty", sum(each.report["hidden_transposes"] for each in good), ""),
+        ("layout penalty", sum(max(each.report["hidden_transposes"], 0) for each in good), ""),
         ("Reshapes", sum(each.report["reshapes"] for each in good), ""),
         ("moved by Transposes", sizes(sum(each.report["bytes_moved"] for each in good)), ""),
     ]
@@ -67,8 +67,8 @@ def _cells(done: Done, folder: str) -> Iterator[Markup]:
     yield element("td", least if proven else "not proven", class_="good" if proven else "bad")
     names = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
     for name in names:
-        shown = sizes(report[name]) if name == "bytes_moved" else report[name]
-        yield element("td", shown, class_="number", data_value=report[name])
+        shown = {"bytes_moved": sizes, "hidden_transposes": penalty_cell}.get(name, str)
+        yield element("td", shown(report[name]), class_="number", data_value=report[name])
     spent = report["seconds"]["total"]
     yield element("td", measured(f"{spent:.2f}"), class_="number")
     verified = report.get("verified")

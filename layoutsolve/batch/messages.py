@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from layoutsolve.base.wording import aligned, counted, printable
+from layoutsolve.base.wording import aligned, counted, penalty, penalty_cell, printable
 from layoutsolve.batch.jobs import Done
 from layoutsolve.errors import DIFFERENT, UNVERIFIED
 
@@ -53,7 +53,7 @@ def _line(done: Done) -> str:
         return f"{done.job.name}: failed: {done.reason}"
     if done.fresh:
         return f"{done.job.name}: up to date"
-    moves = f"{counted(done.report['transposes'], 'Transpose')}, layout penalty {done.report['hidden_transposes']}"
+    moves = f"{counted(done.report['transposes'], 'Transpose')}{penalty(done.report['hidden_transposes'])}"
     told = f"{done.job.name}: {moves} ({done.report['status']}), {done.report['seconds']['total']:.2f} s"
     if done.code == UNVERIFIED:
         return f"{told}, not verified: {done.report['verified']['refusal']}"
@@ -80,6 +80,7 @@ def table(done: Sequence[Done]) -> str:
 
 def _row(done: Done) -> tuple[str, ...]:
     report, verified = done.report, done.report.get("verified")
-    numbers = (str(report["transposes"]), str(report["hidden_transposes"]), f"{report['seconds']['total']:.2f}")
+    seconds = f"{report['seconds']['total']:.2f}"
+    numbers = (str(report["transposes"]), penalty_cell(report["hidden_transposes"]), seconds)
     verdict = "-" if verified is None else verified["verdict"]
     return (printable(done.job.name), "up to date" if done.fresh else report["status"], *numbers, verdict)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
-from layoutsolve.base.wording import counted, listed, minimal, printable, sizes
+from layoutsolve.base.wording import counted, listed, minimal, penalty, printable, sizes
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -161,20 +161,13 @@ def _requests(done: Done) -> list[str]:
 def _before_and_after(conversion: Conversion) -> str:
     """What the source, or a direct conversion of it, has of operators and bytes, and what the written model has."""
     source, left = conversion.before, conversion.moves
-    hidden = _penalty(conversion.price.hidden)
+    hidden = penalty(conversion.price.hidden)
     proof = _proof(conversion, left.transposes)
     parts = [f"Transposes {source.transposes} -> {left.transposes}{hidden}{f' ({proof})' if proof else ''}"]
     parts.append(f"Reshapes {source.reshapes} -> {left.reshapes}")
     if conversion.graph.imports or conversion.to == "tflite":
         parts.append(f"operators {source.operators} -> {conversion.report['operators']}")
     return ", ".join([*parts, sizes(source.bytes, conversion.size)])
-
-
-def _penalty(hidden: int) -> str:
-    """What kernels lose beside the Transposes of a file, or how many of these a runtime does not execute."""
-    if hidden < 0:
-        return f", {-hidden} of which take no time"
-    return f" and a layout penalty of {hidden}" if hidden else ""
 
 
 def _proof(conversion: Conversion, written: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal, sizes
+from layoutsolve.base.wording import first_name, kept_as_is, level_name, minimal, penalty_cell, sizes
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
 
@@ -87,7 +87,7 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
     before = f" from {source.operators}" if conversion.graph.imports else ""
     rows = [
         ("Transposes", report["transposes"], f"from {source.transposes}, {proof}"),
-        ("layout penalty", report["hidden_transposes"], ""),
+        ("layout penalty", penalty_cell(report["hidden_transposes"]), ""),
         ("Reshapes", report["reshapes"], f"from {source.reshapes}"),
         ("moved by Transposes", sizes(report["bytes_moved"]), ""),
         (f"operators, opset {report['opset']}", report["operators"], before.strip()),

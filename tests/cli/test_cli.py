@@ -18,9 +18,10 @@ import pytest
 import layoutsolve.api
 import layoutsolve.io.source
 from experiments.make.demo import mobilenet
+from layoutsolve.base.wording import penalty, penalty_cell
 from layoutsolve.cli import console, parser
 from layoutsolve.cli.command_line import main
-from layoutsolve.cli.summary import Done, _penalty, as_text
+from layoutsolve.cli.summary import Done, as_text
 from layoutsolve.inspection.printing import STAGES
 from layoutsolve.proto.weight_selection import running, selects
 from tests.builder import Builder
@@ -152,10 +153,11 @@ def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hidden", "told"), [(0, ""), (2, " and a layout penalty of 2"), (-4, ", 4 of which take no time")]
+    ("hidden", "told", "cell"),
+    [(0, "", "0"), (2, " and a layout penalty of 2", "2"), (-4, ", 4 of which take no time", "4 free")],
 )
-def test_what_the_summary_says_of_penalties(hidden: int, told: str) -> None:
-    assert _penalty(hidden) == told
+def test_what_is_said_of_penalties(hidden: int, told: str, cell: str) -> None:
+    assert penalty(hidden) == told and penalty_cell(hidden) == cell
 
 
 def test_the_summary_tells_of_weights_that_are_selected() -> None:

@@ -253,6 +253,7 @@ class Writer:
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantize all but constants to 8 or 16 bits")
         self.draft.budget.enter(1)
         self._check_known(op, inputs)
+        self._check_sizes(op, outputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         names = without_omitted([value.name if value else "" for value in inputs])
         made = tuple(value.name for value in values)
@@ -287,6 +288,16 @@ class Writer:
         for value in inputs if self.operator.name in FOREIGN else ():
             if value is not None and self.draft.values.get(value.name) is not value:
                 raise LoweringError(f"{self.origin} reads '{value.name}' for its {op}, which is no value of this model")
+
+    def _check_sizes(self, op: str, outputs: Sequence[tuple[Shape, Slot]]) -> None:
+        """Whoever registers a lowering may state what no dimension can be."""
+        for shape, slot in outputs if self.foreign else ():
+            numbers = [dim for dim in shape if not isinstance(dim, Size)]
+            if any(isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 0 for dim in numbers):
+                raise LoweringError(
+                    f"{self.origin}: its lowering states the shape {_text(shape)} for '{slot.name}', the result of its"
+                    f" {op}: sizes are whole numbers, or those of a value"
+                )
 
     def _enter(self, value: Value) -> Value:
         """Add a value that is written here, and nowhere else."""

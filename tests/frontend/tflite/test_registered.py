@@ -155,6 +155,30 @@ def test_wrong_lowerings(name: str, strategy: str, registry: None) -> None:
         layoutsolve.convert(source(), strategy=strategy)
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "said"),
+    [
+        ("Neg", (1, 4, 4, 3), r"dimension 3: \(2\) vs \(3\); correct what the lowering writes"),
+        ("Neg", (1, 4, 8), r"rank: \(4\) vs \(3\); correct what the lowering writes"),
+        (
+            "Frobnicate",
+            (1, -4, 4, 2),
+            r"states the shape \[1, -4, 4, 2\] for .*, the result of its Frobnicate: sizes are",
+        ),
+        ("Neg", (1, 4.0, 4, 2), r"states the shape \[1, 4.0, 4, 2\] for .*, the result of its Neg: sizes are"),
+        ("Neg", (1, True, 4, 2), r"states the shape \[1, True, 4, 2\] for .*, the result of its Neg: sizes are"),
+    ],
+)
+def test_wrong_shapes(op: str, shape: tuple[int, ...], said: str, registry: None) -> None:
+    """The message says what is to be corrected, also of operators that ONNX does not know."""
+    domain = "" if op == "Neg" else "some.where"
+    layoutsolve.register("CUSTOM:Twice")(
+        lambda call: call.write(op, [call.input(0)], shape, call.slot(), domain=domain) and None
+    )
+    with pytest.raises(LoweringError, match=f"^CUSTOM:Twice#.*{said}"):
+        layoutsolve.convert(source())
+
+
 def test_exceptions_are_kept(registry: None) -> None:
     layoutsolve.register("CUSTOM:Twice")(raises(KeyError("axis")))
     with pytest.raises(LoweringError, match="registered for 'CUSTOM:Twice' failed: KeyError: 'axis'") as caught:
