@@ -393,8 +393,12 @@ def _foreign(conversion: Conversion) -> bool:
     return any(node.domain not in known for node in nodes_of(conversion.model.graph))
 
 
-def _run_both_in_litert(source: Content, conversion: Conversion, chosen: Mapping[str, Any]) -> Verification:
-    """Compare a model in TensorFlow Lite with its source, end to end."""
+def _run_both_in_litert(
+    source: Content, conversion: Conversion, inside: bool, chosen: Mapping[str, Any]
+) -> Verification:
+    """Compare a model in TensorFlow Lite with its source, end to end, and the tensors within where these are asked for:
+    of a source that is returned unchanged there is nothing to compare.
+    """
     from layoutsolve.verification import onnx_source
     from layoutsolve.verification.signature_model import exchanged, subgraph_of
     from layoutsolve.verification.verify import verify as compared
@@ -403,21 +407,24 @@ def _run_both_in_litert(source: Content, conversion: Conversion, chosen: Mapping
         "input_permutations": conversion.permutations(inputs=True),
         "output_permutations": conversion.permutations(inputs=False),
     }
+    assignment = conversion.assignment
+    within = (assignment.graph.values, stored(assignment)) if inside and not conversion.kept else None
     data, rounds = conversion.content(""), any(value.quant is not None for value in conversion.graph.values.values())
     if conversion.graph.imports:
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
         original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
-        return onnx_source.verify(original, data, rounds=rounds, **known, **moved)
+        return onnx_source.verify(original, data, rounds=rounds, inside=within, **known, **moved)
     signature = conversion.reading.signature
     main = exchanged(data, subgraph_of(data, signature))
-    return compared(bytes(source.data), main, signature=signature, **chosen, **moved)
+    how = {**chosen, **moved}
+    return compared(bytes(source.data), main, signature=signature, inside=within, thorough=inside, **how)
 
 
 def _run_both(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     if conversion.to != "onnx":
-        return _run_both_in_litert(source, conversion, chosen)
+        return _run_both_in_litert(source, conversion, inside, chosen)
     from layoutsolve.verification import onnx_source
     from layoutsolve.verification.verify import verify as compared
 

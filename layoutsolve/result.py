@@ -148,14 +148,24 @@ class Conversion:
         return "onnx"
 
     @property
+    def main(self) -> int:
+        """The number of the graph of the written model that was converted."""
+        return 0
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operator set that the written model is of, 0 for TensorFlow Lite."""
+        return int(self.model.opset_import[0].version)
+
+    @property
     def format_facts(self) -> dict[str, object]:
         """Facts of the format of the written model."""
-        return {"opset": self.model.opset_import[0].version}
+        return {"opset": self.opset}
 
     @property
     def format_told(self) -> str:
         """The format of the written model, in words."""
-        return f"opset {self.model.opset_import[0].version}"
+        return f"opset {self.opset}"
 
     @cached_property
     def share(self) -> Share | None:

@@ -7,21 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from layoutsolve.conversion.graph_io import every_end, metadata
 from layoutsolve.conversion.provenance import Provenance, of_facts
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.emit import apply
-from layoutsolve.emit.tflite import Origins, encode, written
-from layoutsolve.errors import OptionError, UnsupportedError
-from layoutsolve.frontend import Reading, is_tflite
-from layoutsolve.frontend.tflite.lower import signature_of
+from layoutsolve.conversion.tflite_file import counted_moves, operators_of, tflite_file
+from layoutsolve.emit.tflite import Written
+from layoutsolve.errors import OptionError
+from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.reading.model import Model, Subgraph, port_names
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.files import Output
 from layoutsolve.io.source import Content
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.figures import Figures
-from layoutsolve.ir.graph import LOWERINGS, Graph
+from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.proto.data_movement import Moves
 from layoutsolve.result import Conversion
 from layoutsolve.solver import Assignment, Boundary
@@ -29,8 +26,6 @@ from layoutsolve.solver import Assignment, Boundary
 if TYPE_CHECKING:
     from layoutsolve.conversion.session import Session
     from layoutsolve.measurement.profile import Profile
-
-_MOVING, _VIEWS = "TRANSPOSE", frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +36,7 @@ class TfliteConversion(Conversion):
     """
 
     position: int = field(default=0, repr=False)
-    made: Mapping[tuple[int, int], Sequence[str]] = field(default_factory=dict, repr=False)
+    made: Written = field(default_factory=Written, repr=False)
 
     transpose, reshape = "TRANSPOSE", "RESHAPE"
     """What the operators are called that move and reshape data."""
@@ -85,6 +80,16 @@ class TfliteConversion(Conversion):
     def to(self) -> str:
         """The format that is written: 'onnx' or 'tflite'."""
         return "tflite"
+
+    @property
+    def main(self) -> int:
+        """The number of the subgraph of the written model that was converted."""
+        return self.position
+
+    @property
+    def opset(self) -> int:
+        """0, as there are no operator sets."""
+        return 0
 
     @property
     def format_told(self) -> str:
@@ -134,20 +139,9 @@ class TfliteConversion(Conversion):
     def written_for(self) -> Mapping[tuple[int, int], Sequence[str]]:
         """Operators of the written model by the subgraph and operator numbers of what they come from."""
         if not self.kept:
-            return self.made
+            return self.made.operators
         pairs = ((number, each) for number, graph in enumerate(self.written.subgraphs) for each in graph.operators)
         return {(number, operator.index): [operator.name] for number, operator in pairs}
-
-
-def operators_of(model: Model) -> list[str]:
-    """The operators of a model, of all its subgraphs."""
-    return [operator.name for subgraph in model.subgraphs for operator in subgraph.operators]
-
-
-def counted_moves(model: Model, hidden: int = 0) -> Moves:
-    """The Transposes and Reshapes of a model."""
-    names = operators_of(model)
-    return Moves(names.count(_MOVING), sum(name in _VIEWS for name in names), hidden)
 
 
 def as_tflite(
@@ -160,51 +154,20 @@ def as_tflite(
     budget: Budget,
     stage: Stages,
 ) -> TfliteConversion:
-    """The TensorFlow Lite model of an assignment. A source in TensorFlow Lite of which nothing gets less is returned
-    byte for byte, and so is one of which LiteRT's operators express only what it has itself.
-
-    Raises :class:`UnsupportedError` where they do not express a source in ONNX.
-    """
-    applied, own = _applied(content, reading, assignment, budget)
-    ends = every_end(graph, boundary, assignment)
-    facts = {**_lowerings(graph), **made.facts, **metadata(ends)}
-    made_of: dict[tuple[int, int], list[str]] = {}
+    """The conversion that an assignment comes to, as :func:`tflite_file` writes it."""
+    file = tflite_file(content, graph, boundary, assignment, reading, made, budget)
+    if file.figures is not None:
+        graph = replace(graph, figures=file.figures)
     how = stage.seconds, boundary, reading, None, content.file
-    if own is None:
-        data = encode(written(applied, None, facts, made_of), budget)
-        return TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, made=made_of)
-    source, operators = counted_moves(own.model), len(operators_of(own.model))
-    graph = replace(graph, figures=Figures(source.transposes, source.reshapes, operators, len(content.data)))
-    kept, data, moved = "", b"", any(end.moved for end in ends)
-    try:
-        model = written(applied, own, facts, made_of)
-        kept = "" if moved or _gains(model, source, operators) else "no improvement"
-        data = encode(model, budget) if not kept else bytes(content.data)
-    except UnsupportedError:
-        if moved:
-            raise
-        kept, data = "LiteRT's operators express no other layouts of it", bytes(content.data)
-    found = TfliteConversion(graph, assignment, cast("Any", data), *how, mapped=content.mapped, position=own.position)
-    return replace(found, kept=kept, made=made_of)
+    found = TfliteConversion(graph, assignment, cast("Any", file.data), *how, mapped=content.mapped)
+    return _told(replace(found, kept=file.kept, position=file.position, made=file.made))
 
 
-def _applied(
-    content: Content, reading: Reading, assignment: Assignment, budget: Budget
-) -> tuple[Graph, Origins | None]:
-    """The graph that is written, and which operators of a source in TensorFlow Lite it has."""
-    if not is_tflite(content.data):
-        return apply(assignment, budget), None
-    model = parse(content.data, content.called)
-    signature = signature_of(model, reading.signature)
-    return Origins.of(model, 0 if signature is None else signature.subgraph, assignment)
-
-
-def _lowerings(graph: Graph) -> dict[str, str]:
-    """The files that registered lowerings, as the metadata have them."""
-    return {LOWERINGS: graph.metadata[LOWERINGS]} if LOWERINGS in graph.metadata else {}
-
-
-def _gains(model: Model, source: Moves, operators: int) -> bool:
-    """Whether a model has fewer Transposes than its source, or as many and fewer operators, and never more."""
-    after, count = counted_moves(model), len(operators_of(model))
-    return count <= operators and (after.transposes, count) < (source.transposes, operators)
+def _told(found: TfliteConversion) -> TfliteConversion:
+    """A conversion with where each operator of the converted subgraph comes from, by what a report calls it."""
+    own = {(each.subgraph, each.index): each for node in found.graph.nodes if (each := node.origin) is not None}
+    named = {number: (found.position, number) for number in range(len(found.subgraph.operators))}
+    places = named if found.kept else found.made.places
+    operators = enumerate(found.subgraph.operators)
+    names = {number: str(Origin(found.position, number, each.name)) for number, each in operators}
+    return replace(found, origins={names[number]: own[place] for number, place in places.items() if place in own})

@@ -2,6 +2,6 @@
 
 from layoutsolve.emit.tflite.copies import Origins
 from layoutsolve.emit.tflite.encode import encode
-from layoutsolve.emit.tflite.writer import written
+from layoutsolve.emit.tflite.writer import Written, written
 
-__all__ = ["Origins", "encode", "written"]
+__all__ = ["Origins", "Written", "encode", "written"]

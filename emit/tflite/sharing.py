@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Draft
+from layoutsolve.emit.tflite.views import BETWEEN
 from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
 
 VIEWS = frozenset(("BITCAST", "EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
@@ -42,7 +43,7 @@ def separated(draft: Draft, ends: Collection[int]) -> list[Operator]:
                 operator, shared = _copied(draft, written, operator, shared), None
         if shared is not None:
             root[operator.outputs[0]] = root.get(shared, shared)
-        written.append(replace(operator, index=len(written)))
+        written.append(operator)
     return written
 
 
@@ -72,5 +73,5 @@ def _copied(draft: Draft, written: list[Operator], operator: Operator, shared: i
     made = draft.like(shared, tensor.shape)
     if tensor.signature != tensor.shape:
         draft.tensors[made] = replace(draft.tensors[made], signature=tensor.signature)
-    written.append(Operator(len(written), "SLICE", (shared, begin, size), (made,), {}))
+    written.append(Operator(BETWEEN, "SLICE", (shared, begin, size), (made,), {}))
     return replace(operator, inputs=tuple(made if index == shared else index for index in operator.inputs))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
@@ -21,15 +22,25 @@ from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
 from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
 from layoutsolve.errors import Gap, UnsupportedError
-from layoutsolve.frontend.tflite.reading.model import Model, Signature, Subgraph
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Subgraph
 from layoutsolve.ir.graph import CONTROL, KEPT, OPENING, Graph, Node
 
 SIGNATURE = "serving_default"
 """The key of the signature of a model that has none in its source."""
 
 
-Written = dict[tuple[int, int], list[str]]
-"""By the numbers of a graph of the source and of an operator in it, the operators that are written for it."""
+Place = tuple[int, int]
+"""The numbers of a graph of the source and of an operator in it."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is written for which operator of the source: ``operators`` by its place, and for operators of the main
+    subgraph, by their numbers, the ``places`` that they come from.
+    """
+
+    operators: dict[Place, list[str]] = field(default_factory=dict)
+    places: dict[int, Place] = field(default_factory=dict)
 
 
 def written(
@@ -53,7 +64,7 @@ def written(
     if gaps:
         raise UnsupportedError(gaps)
     try:
-        return _model(draft, flows, source, facts or {}, {} if made is None else made)
+        return _model(draft, flows, source, facts or {}, made or Written())
     except ExpressionError as error:
         raise _refused(error) from error
 
@@ -94,7 +105,7 @@ def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[st
     """The model of all that is drafted, with what the source says of itself. ``made`` is filled."""
     graph = draft.graph
     name = "main" if source is None else source.model.subgraphs[source.position].name
-    subgraph = _finished(draft, name, (graph.inputs, graph.outputs), source is None, made)
+    subgraph = _finished(draft, name, (graph.inputs, graph.outputs), source is None, made, main=True)
     added = [
         _finished(body, f"{name}_{number}", (body.inputs, body.outputs), source is None, made)
         for number, body in enumerate(flows.subgraphs, flows.first)
@@ -123,7 +134,7 @@ def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[st
 
 
 def _finished(
-    draft: Draft, name: str, ends: tuple[Sequence[str], Sequence[str]], anew: bool, made: Written
+    draft: Draft, name: str, ends: tuple[Sequence[str], Sequence[str]], anew: bool, made: Written, main: bool = False
 ) -> Subgraph:
     """The subgraph of a draft, ``made`` is filled; what is written ``anew`` may compute otherwise."""
     draft.operators = in_order(draft.operators)
@@ -132,13 +143,16 @@ def _finished(
         draft.operators = absorbed(draft, kept)
     draft.operators = within_limits(draft)
     draft.operators = merged(draft, kept)
-    for operator in draft.operators:
+    operators = list[Operator]()
+    for number, operator in enumerate(compacted(draft, separated(draft, kept), kept)):
         origin = draft.origins[operator.index] if operator.index != BETWEEN else None
         if origin is not None:
-            made.setdefault(origin, []).append(operator.name)
-    operators = tuple(compacted(draft, separated(draft, kept), kept))
+            made.operators.setdefault(origin, []).append(operator.name)
+        if origin is not None and main:
+            made.places[number] = origin
+        operators.append(replace(operator, index=number))
     inputs, outputs = (tuple(draft.value(name) for name in names) for names in ends)
-    return Subgraph(name, tuple(draft.tensors), operators, inputs, outputs)
+    return Subgraph(name, tuple(draft.tensors), tuple(operators), inputs, outputs)
 
 
 def _renumbered(signature: Signature, places: Mapping[int, int]) -> Signature:

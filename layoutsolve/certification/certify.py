@@ -78,7 +78,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         found.objective,
         found.goal.target.name,
         found.goal.target.digest,
-        conversion.model.opset_import[0].version,
+        conversion.opset,
         conversion.boundary,
         tuple(CertifiedRow(title, row.layouts, way) for title, row, way in zip(titles, chosen, ways, strict=True)),
         found.price,

@@ -4,8 +4,9 @@ What is proven again, given the files and the certificate:
 
 * The source is read and stated as a layout problem anew, by the rules and by closure.
 * Each operator can run in the row that is recorded, and the rows cost what is recorded.
-* The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more. The
-  options that it names are those of the certificate.
+* The file is what the rows say: it is written again, byte by byte. What one in ONNX costs is counted in it once more;
+  operators of TensorFlow Lite are no such measure, as some contain what others are written for. The options that it
+  names are those of the certificate.
 * No level of the price can be below its bound: the dual values of the proof are added up in whole numbers, over the
   problem as it was stated, so that nothing depends on how the rows were found. Levels without such a bound are counted,
   and said to be no more than that.
@@ -39,6 +40,8 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import KNOWN, shipped
+
+_FILES = {"onnx": "ONNX file", "tflite": "TensorFlow Lite file"}
 
 TRUSTED = "trusted: reading the source, the rules and candidate generation, the writer"
 """What a check relies on, for people."""
@@ -132,22 +135,29 @@ def check(
         stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged, certificate.unseen)
         assignment = _assignment(stated, certificate)
         made = Provenance.of(source, certificate.version, certificate.options, options.own_target)
-        written = _written(graph, assignment, certificate, made, path, budget)
+        if options.to == "tflite":
+            from layoutsolve.conversion.tflite_file import tflite_file  # which few certificates need
+
+            asked = certificate.boundary, assignment, certificate.reading, made
+            written = tflite_file(source, graph, *asked, budget).data
+        else:
+            written = _written(graph, assignment, certificate, made, path, budget)
     except CertificateError:
         raise
     except ConversionError as error:
         raise CertificateError(f"the certificate does not fit the source: {one_line(error)}") from error
     if written != model:
-        raise CertificateError("the ONNX file is not what the recorded rows are written as")
+        raise CertificateError(f"the {_FILES[options.to]} is not what the recorded rows are written as")
     _check_options(options, goal, certificate)
-    _check_count(stated, assignment, graph, written, certificate)
+    if options.to == "onnx":
+        _check_count(stated, assignment, graph, written, certificate)
     return replace(_check_bounds(stated, certificate), kept_operators=assignment.kept)
 
 
 def _check_digests(certificate: Certificate, source: Content, model: Buffer, data: str | None) -> None:
     for found, wanted, name in (
         (source.digest, certificate.source, "source"),
-        (digest(model), certificate.model, "ONNX file"),
+        (digest(model), certificate.model, _FILES["onnx" if certificate.opset else "tflite"]),
         (data, certificate.data, "file of constants"),
     ):
         if found != wanted:

@@ -82,11 +82,8 @@ def run_one(options: argparse.Namespace) -> int:
 
 def _check_format(options: argparse.Namespace, to: str) -> None:
     """Raise :class:`OptionError` for what is known of ONNX alone."""
-    about = {"--certify": options.certify, "--check": options.check, "--plan": options.plan, "--report": options.report}
-    about |= {"--from-plan": options.by_plan, "--profile": options.profile, "--verify-tensors": options.verify_tensors}
-    given = [name for name, value in about.items() if value] if to == "tflite" else []
-    if given:
-        raise OptionError(f"{given[0]}: that is about ONNX, and TensorFlow Lite is written; leave it out")
+    if options.profile and to == "tflite":
+        raise OptionError("--profile: that is about ONNX Runtime, and TensorFlow Lite is written; leave it out")
 
 
 def _all_signatures(options: argparse.Namespace, source: Content) -> list[str] | None:

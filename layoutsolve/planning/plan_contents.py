@@ -48,7 +48,7 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
         "options": dict(made.options),
         "target": {"name": target.name, "sha256": target.digest},
         "objective": found.objective,
-        "opset": conversion.model.opset_import[0].version,
+        "opset": conversion.opset,
         **proven(found.planned or found.tiers),
         "price": asdict(found.price),
         "views": sorted(found.opaque_views),

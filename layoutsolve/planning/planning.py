@@ -16,7 +16,7 @@ from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import emitted, reference
 from layoutsolve.errors import OptionError, PlanError
-from layoutsolve.io.source import Source, load, unchanged
+from layoutsolve.io.source import Content, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.planning.plan import Facts, Plan
@@ -76,16 +76,28 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     graph = reference(content, options.reading, stage, options.opset, budget)
     with stage("solve"):
         assignment = _assignment(graph, options, facts)
-    made, origins = Provenance.of(content, VERSION, options.text, options.own_target), dict[str, Origin]()
     with stage("emit"):
-        how = (options.opset, options.external_data, budget, origins)
-        model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
+        found = _written(content, graph, options, assignment, budget, stage)
         unchanged(content.mapped)
-    said = (options.boundary, options.reading, external, content.file, origins)
-    found = Conversion(graph, assignment, model, stage.seconds, *said, mapped=content.mapped)
     with stage("plan"):
         _check(facts_of(content, found), facts)
     return found
+
+
+def _written(
+    content: Content, graph: Graph, options: Options, assignment: Assignment, budget: Budget, stage: Stages
+) -> Conversion:
+    """The model of an assignment, in the format that the options say."""
+    made = Provenance.of(content, VERSION, options.text, options.own_target)
+    if options.to == "tflite":
+        from layoutsolve.tflite_result import as_tflite  # which few plans need
+
+        return as_tflite(content, graph, options.boundary, assignment, options.reading, made, budget, stage)
+    origins = dict[str, Origin]()
+    how = (options.opset, options.external_data, budget, origins)
+    model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
+    said = (options.boundary, options.reading, external, content.file, origins)
+    return Conversion(graph, assignment, model, stage.seconds, *said, mapped=content.mapped)
 
 
 def _target(facts: Facts, given: Target | None) -> Target:

@@ -65,7 +65,7 @@ def report(
     """
     asked, limit = arguments.instance("conversion", conversion, Conversion), arguments.seconds("time_limit", time_limit)
     _check_shown(verification, profile)
-    content, name = load(source), f"{asked.graph.name}.onnx"
+    content, name = load(source), f"{asked.graph.name}.{asked.to}"
     said = asked.provenance.options
     return page_of(Told(content, asked, name, asked.explain(limit), said, verification, profile, limit))
 
@@ -122,7 +122,10 @@ def _data(told: Told) -> str:
     if told.profile is not None:
         _share(told.profile, told.conversion, source, written)
     first = min((origin.subgraph for origin in told.conversion.origins.values()), default=0)
-    sides = {"source": {**source.as_dict(), "main": first}, "written": {**written.as_dict(), "main": 0}}
+    sides = {
+        "source": {**source.as_dict(), "main": first},
+        "written": {**written.as_dict(), "main": told.conversion.main},
+    }
     return json.dumps({"part": PART, **sides}, separators=(",", ":"))
 
 

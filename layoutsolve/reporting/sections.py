@@ -90,7 +90,7 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
         ("layout penalty", penalty_cell(report["hidden_transposes"]), ""),
         ("Reshapes", report["reshapes"], f"from {source.reshapes}"),
         ("moved by Transposes", sizes(report["bytes_moved"]), ""),
-        (f"operators, opset {report['opset']}", report["operators"], before.strip()),
+        (f"operators, {conversion.format_told}", report["operators"], before.strip()),
         ("size", sizes(sum(each.bytes for each in files[1:])), f"from {sizes(files[0].bytes)}"),
         ("time", measured(f"{seconds:.2f} s"), ""),
     ]

@@ -25,7 +25,7 @@ Numbers = dict[tuple[int, int], int]
 def source_side(content: Content) -> tuple[Side, Numbers]:
     """All subgraphs of a model, and which operator is which."""
     model = parse(content.data, content.folder, content.called)
-    return _of_tflite(model) if isinstance(model, Model) else _of_onnx(listed(model))
+    return tflite_side(model) if isinstance(model, Model) else _of_onnx(listed(model))
 
 
 def source_text(content: Content) -> str:
@@ -46,7 +46,8 @@ def source_text(content: Content) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _of_tflite(model: Model) -> tuple[Side, Numbers]:
+def tflite_side(model: Model) -> tuple[Side, Numbers]:
+    """All subgraphs of a TensorFlow Lite model, and which operator is which."""
     side, numbers, subgraphs = Side(), Numbers(), model.subgraphs
     names = tensor_names(model)  # as messages call them
     for position, subgraph in enumerate(subgraphs):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import onnx
 from onnx import helper
@@ -15,23 +16,28 @@ from layoutsolve.ir.graph import Node
 from layoutsolve.proto.messages import TYPES, permutation
 from layoutsolve.proto.scopes import captures, graphs_of
 from layoutsolve.reporting.graph_view import INPUT, OUTPUT, Drawn, Side, Tensor
-from layoutsolve.reporting.source_view import Numbers
+from layoutsolve.reporting.source_view import Numbers, tflite_side
 from layoutsolve.solver.explanation.explain import Explained, dimensions, source_names
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, order
 
 if TYPE_CHECKING:
     from layoutsolve.result import Conversion
+    from layoutsolve.tflite_result import TfliteConversion
 
 MOVES = ("Transpose", "Reshape")
 QUANTISING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+
+VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+"""Operators of TensorFlow Lite that change a shape alone."""
 
 _NAMES = {code: name for name, code in TYPES.items()}
 
 
 def written_side(conversion: Conversion, explanation: Explanation, sources: Numbers) -> Side:
     """The model of a conversion with all its graphs, given which operator of the source is which."""
-    return _Written(conversion, explanation, sources).result()
+    side = _Written if conversion.to == "onnx" else _InTflite
+    return side(conversion, explanation, sources).result()
 
 
 def order_of(logical: Layout, stored: Layout) -> str:
@@ -207,6 +213,37 @@ class _Written:
         if len(turned) != len(stored):
             return None
         return logical, tuple(stored[turned.index(axis)] for axis in range(len(stored)))
+
+
+class _InTflite(_Written):
+    """A model in TensorFlow Lite, whose operators are about their own results."""
+
+    def result(self) -> Side:
+        self.side, _ = tflite_side(cast("TfliteConversion", self.conversion).written)
+        _, begin, end = self.side.tabs[self.conversion.main]
+        for node in self.side.nodes[begin:end]:
+            self._tell(node)
+        numbers = {each for node in self.side.nodes[begin:end] for each in (*node.reads, *node.gives)}
+        for number in numbers:
+            tensor = self.side.tensors[number]
+            self.side.tensors[number] = replace(tensor, dims=self._dims(tensor.name))
+        return self.side
+
+    def _tell(self, node: Drawn) -> None:
+        """Note the order of what an operator or an end is about, where it comes from, and why it is there."""
+        about = self.side.tensors[next(iter((*node.gives, *node.reads)))].name
+        node.order = self._order(about)
+        if node.kind == "end":
+            return
+        node.comes = [self.origins[node.name][0]] if node.name in self.origins else []
+        move = {"TRANSPOSE": "Transpose", **dict.fromkeys(VIEWS, "Reshape")}.get(node.op, "")
+        if move:
+            node.kind = move.lower()
+        elif node.op in ("QUANTIZE", "DEQUANTIZE"):
+            node.kind = "quant"
+        elif about in self.slow:
+            node.kind, node.why = "slow", [self.slow[about]]
+        self._explain(node, [self.explained.get((move, about))])
 
 
 def _explained(

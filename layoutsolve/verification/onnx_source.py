@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,12 +13,15 @@ import numpy as np
 import onnx
 
 from layoutsolve.errors import VerifyError
+from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
+from layoutsolve.verification.litert_tensors import Within, numbers
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import (
@@ -116,7 +119,7 @@ def _verified(
     return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
 
 
-def _pinned(model: Runtime, moved: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
+def _pinned(model: Runtime | Within, moved: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
     """The sizes that a result's inputs have, in the source's order: those of the source may be dynamic."""
     found: dict[str, dict[str, int]] = {}
     for name, _, shape in model.inputs:
@@ -164,10 +167,7 @@ def _layers(
 ) -> tuple[Layer, ...]:
     """The accuracy of each tensor that both models have, in the order of the source's operators."""
     values, places = inside
-    first, second = (
-        onnx.load(each) if isinstance(each, Path) else onnx.load_from_string(each) for each in (source, model)
-    )
-    there = {name for node in second.graph.node for name in node.output}
+    first, there = _loaded(source), _made(model)
     makers = {
         name: (number, node.op_type)
         for number, node in enumerate(first.graph.node)
@@ -175,7 +175,7 @@ def _layers(
         if name in values and name in places and places[name].name in there
     }
     names = [*makers]
-    of_model = _giving(second, [places[name].name for name in names])
+    of_model = _within(model, [places[name].name for name in names])
     pinned = _pinned(of_model, moved)
     of_source = _giving(first, names, pinned)
     ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in of_source.inputs)
@@ -188,9 +188,23 @@ def _layers(
     found = []
     for name, one, other in zip(names, truth, results, strict=True):
         closeness = Closeness(Port(name, str(one.dtype) if one.dtype != object else "string", (), (), (), ()))
-        closeness.add(one, as_in_source(values[name], places[name], other, one))
+        closeness.add(one, as_in_source(values[name], places[name], other, one).astype(one.dtype, copy=False))
         found.append(closeness.layer(*makers[name]))
     return tuple(found)
+
+
+def _made(model: bytes | Path) -> Collection[str]:
+    """The tensors that the operators of a model give."""
+    if isinstance(model, bytes) and is_tflite(model):
+        return numbers(parse(model).subgraphs[0])
+    return {name for node in _loaded(model).graph.node for name in node.output}
+
+
+def _within(model: bytes | Path, names: Sequence[str]) -> OnnxRuntime | Within:
+    """A result that gives tensors within it."""
+    if isinstance(model, bytes) and is_tflite(model):
+        return Within(model, names)
+    return _giving(_loaded(model), names)
 
 
 def _loaded(model: bytes | Path) -> onnx.ModelProto:

@@ -21,6 +21,7 @@ from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, Samples, drawn, limits
 from layoutsolve.verification.layer_accuracy import Compared, Inspection, Inspector
+from layoutsolve.verification.litert_tensors import BASIS, layers
 from layoutsolve.verification.metrics import (
     FLOAT16_TOLERANCE,
     FLOAT_TOLERANCE,
@@ -199,6 +200,12 @@ def _verified(
     inspector = _inspector(judged, model, inside, moved[1], asked)
     large = inspector is not None and inspector.size > MOST_BYTES and not asked.thorough
     found = bench.judged(main, judged, asked.samples, None if large else inspector)
+    if isinstance(model, bytes) and inside is not None and asked.thorough:
+        step = bench.inputs(1)[0][0]
+        named = bench.fed([step])[0]
+        fed = [named[name] for name, _, _ in bench.runtime.inputs]
+        compared = layers(litert, main, model, inside, (step, fed))
+        return replace(found, inspection=Inspection(len(compared), None, "", compared, BASIS))
     if large and found.passed:
         return replace(found, inspection=Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20)))
     if inspector is None:
@@ -412,7 +419,7 @@ class _Bench:
         litert, tensors = self.litert, [] if inspector is None else inspector.tensors
         truth = litert.steps(judged, steps, tensors=tensors, keep=self.keep)
         plain = truth if judged is main else litert.steps(main, steps, keep=self.keep)
-        fed = self._fed(steps)
+        fed = self.fed(steps)
         with of_result():
             results = stepped(self.runtime, fed)
             if inspector is not None:
@@ -443,7 +450,7 @@ class _Bench:
         compared = zip(self.ports.outputs, self.runtime.outputs, zip(*found, strict=True), strict=False)
         return tuple(_compare(*output, len(runs[0]), _tolerance(self.ports)) for output in compared)
 
-    def _fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+    def fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
         """The inputs of a sample as the ONNX model takes them."""
         return [feeds(self.runtime, inputs, self.input_permutations) for inputs in steps]
 

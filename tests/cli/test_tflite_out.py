@@ -16,6 +16,7 @@ from layoutsolve.cli.command_line import main
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.solver.targets.target_file import KNOWN
+from tests.builder import Builder
 
 
 @pytest.fixture
@@ -60,13 +61,47 @@ def test_many(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [["--opset", "18"], ["--certify", "c.json"], ["--profile"], ["--quant", "float"], ["--plan", "p.json"]],
+    [["--opset", "18"], ["--profile"], ["--quant", "float"]],
     ids=lambda each: each[0],
 )
 def test_what_is_about_onnx_is_refused(source: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     target = source.with_name("out.tflite")
     assert main([str(source), "-o", str(target), *option]) == 2
     assert capsys.readouterr().err.startswith(f"layoutsolve: {option[0]}: ") and not target.exists()
+
+
+def turned_twice() -> bytes:
+    """A model in TensorFlow Lite whose two Transposes need not be."""
+    steps, shape = Builder(), (1, 4, 4, 3)
+    last = steps.input("image", shape)
+    for number, (name, order) in enumerate((("ABS", (0, 3, 1, 2)), ("EXP", (0, 2, 3, 1)))):
+        shape = tuple(shape[axis] for axis in order)
+        moved, made = (steps.tensor(f"{each}{number}", shape) for each in ("moved", "made"))
+        steps.operator("TRANSPOSE", [last, steps.constant(f"order{number}", np.array(order, np.int32))], [moved])
+        steps.operator(name, [moved], [made])
+        last = made
+    return steps.finish(last)
+
+
+@pytest.mark.parametrize("ending", ["onnx", "tflite"])
+def test_what_is_told_of_it(source: Path, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A certificate that holds, a plan that gives the same bytes, a report, and the tensors within, of both sources."""
+    if ending == "tflite":
+        source = tmp_path / "model.tflite"
+        source.write_bytes(turned_twice())
+    target, again, said = (tmp_path / name for name in ("out.tflite", "again.tflite", "certificate.json"))
+    plan, page = tmp_path / "plan.json", tmp_path / "page.html"
+    told = ["--certify", str(said), "--plan", str(plan), "--report", str(page), "--verify-tensors"]
+    assert main([str(source), "-o", str(target), *told]) == 0
+    printed = capsys.readouterr().out
+    assert "proven minimal again" in printed and " inside, computed from the first input" in printed
+    assert "TensorFlow Lite" in page.read_text()
+    assert main([str(source), "-o", str(again), "--from-plan", str(plan)]) == 0
+    assert again.read_bytes() == target.read_bytes()
+    assert main([str(source), "-o", str(target), "--check", str(said)]) == 0
+    target.write_bytes(target.read_bytes() + b" ")
+    assert main([str(source), "-o", str(target), "--check", str(said)]) == 2
+    assert "TensorFlow Lite file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", KNOWN)
