@@ -3,10 +3,10 @@
 A line of the table has the models whose value is another one without the stage, in what the first three levels count or
 in what comes after them, those of which less is proven in the first three levels, those that take more or less than a
 fifth more time, and the time of all by that with every stage. Seconds are the processor's: other processes do not
-count. Models are those of folders (``.tflite`` and ``.onnx``), of the zoo, exporters' networks and the hard networks.
-With ``--rows`` answers are kept in a file, model by model, and a run that was interrupted goes on from there.
+count. Models are those of :mod:`experiments.make.collection` and of folders (``.tflite`` and ``.onnx``). With
+``--rows`` answers are kept in a file, model by model, and a run that was interrupted goes on from there.
 
-    python -m experiments.compare.ablation [FOLDER ...] [--networks 150] [--every 12] [--exported 3] [--hard]
+    python -m experiments.compare.ablation [FOLDER ...] [--networks 150] [--every 12] [--exported 3] [--hard 1]
         [--only STAGE] [--rows FILE]
 """
 
@@ -18,15 +18,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from experiments.corpus import graph_of, models
-from experiments.make import exporter_networks
-from experiments.make.hard_networks import FAMILIES
-from experiments.make.zoo import zoo
+from experiments.corpus import graph_of
+from experiments.make.collection import Sizes, collection
 from layoutsolve.errors import ConversionError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
@@ -110,31 +107,12 @@ class Answer:
 
 def graphs(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
     """The graphs of all models that can be converted, with their names."""
-    made = zoo(options.networks, options.every) if options.networks else ()
-    exported, hard = _exported(options.exported), _hard() if options.hard else ()
-    for name, source in chain(_of_folders(options.folder), made, exported, hard):
+    sizes = Sizes(options.networks, options.exported, options.every, options.hard)
+    for model in collection(sizes, options.folder):
         try:
-            yield name, graph_of(source)
+            yield model.name, graph_of(model.make())
         except ConversionError:
             continue
-
-
-def _of_folders(folders: Sequence[Path]) -> Iterator[tuple[str, bytes | Graph]]:
-    for folder in folders:
-        for ending in (".tflite", ".onnx"):
-            yield from ((f"{folder.name}/{each.name}{ending}", each.source) for each in models(folder, ending=ending))
-
-
-def _exported(seeds: int) -> Iterator[tuple[str, bytes | Graph]]:
-    for family in exporter_networks.FAMILIES:
-        for seed in range(seeds):
-            made = exporter_networks.network(family, seed)
-            yield f"exported/{family.__name__}_{seed:02d}", made.SerializeToString()
-
-
-def _hard() -> Iterator[tuple[str, bytes | Graph]]:
-    for name, (make, sizes) in FAMILIES.items():
-        yield from ((f"hard/{name}:{size}", make(size)) for size in sizes)
 
 
 def answered(graph: Graph, objective: str, without: Iterable[Patch] = ()) -> Answer:
@@ -207,10 +185,12 @@ def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="*", help="a folder of .tflite and .onnx files")
-    parser.add_argument("--networks", type=int, default=150, help="how many random networks (default: 150)")
-    parser.add_argument("--every", type=int, default=12, metavar="N", help="every N-th conformance case (default: 12)")
+    parser.add_argument("--networks", type=int, default=150, help="random networks of each format (default: 150)")
+    parser.add_argument(
+        "--every", type=int, default=12, metavar="N", help="every N-th conformance case (default: 12), 0 for none"
+    )
     parser.add_argument("--exported", type=int, default=3, metavar="N", help="exporters' networks of each family (3)")
-    parser.add_argument("--hard", action="store_true", help="the hard networks as well")
+    parser.add_argument("--hard", type=int, default=0, metavar="N", help="sizes of each hard network (default: 0)")
     parser.add_argument("--only", action="append", choices=list(STAGES), help="one stage, instead of all")
     parser.add_argument("--objective", choices=list(OBJECTIVES), default=DEFAULT_OBJECTIVE)
     parser.add_argument("--rows", type=Path, metavar="FILE", help="keep all answers in FILE, and go on from it")

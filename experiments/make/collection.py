@@ -35,7 +35,7 @@ class Made:
 @dataclass(frozen=True)
 class Sizes:
     """How many models there are: random networks of each format, networks of each exporter's family, every N-th
-    conformance case, and sizes of each hard network.
+    conformance case (0: none), and sizes of each hard network.
     """
 
     networks: int = 72
@@ -59,7 +59,7 @@ def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator
     for seed in range(sizes.networks):
         yield Made("random tflite", f"random-tflite-{seed:03d}", partial(_network, seed))
         yield Made("random onnx", f"random-onnx-{seed:03d}", partial(_random_onnx, seed))
-    for name, source in zoo(0, sizes.every):
+    for name, source in zoo(0, sizes.every) if sizes.every else ():
         yield Made("operators", "operator-" + re.sub(r"[^\w]+", "-", name), partial(bytes, source))
     for folder in folders:
         for ending in (".tflite", ".onnx"):

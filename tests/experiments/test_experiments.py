@@ -27,7 +27,17 @@ MODELS = "{models}"
 """Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""
 
 COMMANDS = {
-    "compare.ablation": [MODELS, "--networks", "0", "--exported", "0", "--only", "elimination"],
+    "compare.ablation": [
+        MODELS,
+        "--networks",
+        "0",
+        "--exported",
+        "0",
+        "--every",
+        "0",
+        "--only",
+        "elimination",
+    ],
     "compare.agreement": [MODELS, "--samples", "1"],
     "measure.batch": [MODELS],
     "compare.certificates": [MODELS, "--every", "3"],
