@@ -110,15 +110,16 @@ def _settle(
 
 
 def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
-    """The operators that the frontend wrote between Transposes because their data format is fixed."""
-    produced = {name for node in graph.nodes if node.pattern for name in node.outputs}
-    moved = {name for node in graph.nodes if node.pattern for name in node.inputs} - produced
+    """The operators that the frontend wrote between Transposes because their data format is fixed: not what is read by
+    such a Transpose, or reads it, on its other side.
+    """
+    origins = {name: node.origin for node in graph.nodes if node.pattern for name in (*node.inputs[:1], *node.outputs)}
     found = []
     for number, operator in enumerate(problem.operators):
         if operator.node < 0 or operator.follows:
             continue
         node = graph.nodes[operator.node]
-        if any(name in produced for name in node.inputs) or any(name in moved for name in node.outputs):
+        if any(name in origins and origins[name] == node.origin for name in (*node.inputs, *node.outputs)):
             found.append(number)
     return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.corpus import graph_of as read
+from experiments.make import plain_networks
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from tests.solver import siblings, standard
@@ -33,3 +35,18 @@ def test_the_graph_as_it_stands(seed: int) -> None:
             more.add(operator)
             assert any(1 in value.shape for value in graph.values.values()), operator
     assert len(more) * 20 < len(operators)
+
+
+TFLITE2ONNX = (1, 4, 2, 2, 3, 2, 4, 3, 2, 4, 1, 2, 3, 3, 2, 2, 2, 1, 3, 3, 3, 1, 1, 1)
+"""The Transposes that tflite2onnx 0.4.1 leaves in plain networks, and inputs and outputs that it turns: ``original``
+``tflite2onnx`` of :mod:`experiments.report.originals`.
+"""
+
+
+@pytest.mark.parametrize("seed", range(len(TFLITE2ONNX)))
+def test_propagates_as_the_original(seed: int) -> None:
+    """A Reshape in front of a convolution keeps its layout to itself. The original has one Transpose more in a network
+    where it turns what has one pixel.
+    """
+    found = assign(read(plain_networks.as_tflite(seed)), strategy="propagate").price.transposes
+    assert found == TFLITE2ONNX[seed] - (seed == 7)
