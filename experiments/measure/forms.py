@@ -46,7 +46,7 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.bench import RUNTIMES, compiled
 from layoutsolve.measurement.timing import Runner, Session, Subject, clock_of, feeds_of, ratio, rounds_of, timed, warm
 from layoutsolve.solver.targets.target import Target
-from layoutsolve.solver.targets.target_file import SHIPPED, shipped
+from layoutsolve.solver.targets.target_file import SHIPPED, SYSTEMS, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS, KINDS, WRITTEN
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, require
 
@@ -85,7 +85,7 @@ WHERE: Mapping[str, str] = {
     "floats Softmax": "int8 Softmax, rows of 16 and more: in float",
     "floats pieces": "int8 Add and Mul, broadcast with contiguous runs of less than 32 elements: in float",
     **{name: WRITTEN[name] for name in (f"{operator} {idiom}" for operator, idiom in IDIOMS)},
-    **{name: WRITTEN[name] for name in (f"{only} {operator}" for only, operator in FORMS)},
+    **{name: WRITTEN[name] for name in (f"{only} {operator}" for only, operator in FORMS if only not in SYSTEMS)},
 }
 """Of each form what it replaces, and what is written; of forms and idioms as they are registered."""
 

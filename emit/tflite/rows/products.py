@@ -24,11 +24,11 @@ def _is_layer(call: Call) -> bool:
     data, weights, made = call.value(0), call.value(1), call.output
     if data.quant is None or weights.quant is None or made.quant is None or data.dtype != made.dtype:
         return False
-    if call.attribute("alpha", 1.0) != 1.0 or call.attribute("transA", 0) or is_coarse_layer(call):
+    if call.attribute("alpha", 1.0) != 1.0 or is_coarse_layer(call):
         return False
     if weights.data is None:
         return data.dtype == weights.dtype == "int8" and not call.has(2)
-    if len(weights.shape) != 2 or (call.has(2) and not _is_addend(call)):
+    if call.attribute("transA", 0) or len(weights.shape) != 2 or (call.has(2) and not _is_addend(call)):
         return False
     rows = 0 if call.attribute("transB", 0) else 1
     per_row = weights.quant.axis in (None, rows) and not weights.quant.block

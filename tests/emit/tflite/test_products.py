@@ -1,0 +1,83 @@
+"""Products of computed matrices in all layouts, in floats and int8: BATCH_MATMUL reads either operand transposed."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import layoutsolve
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.verification.runtimes import OnnxRuntime
+from tests.truth import litert
+
+M, K, N = 3, 4, 5
+BATCHES = (((), ()), ((2,), (2,)), ((2,), (1,)), ((2, 3), (3,)), ((2, 3), ()), ((), (2,)))
+"""The batch dimensions of both operands."""
+
+SCALE, ZERO = 0.05, 3
+
+Batches = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def turned(rank: int) -> list[int]:
+    """The order of axes with the last two swapped."""
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def model(
+    batches: tuple[tuple[int, ...], tuple[int, ...]], stored: tuple[bool, ...], quantised: bool
+) -> onnx.ModelProto:
+    """A MatMul whose operands are transposed before, and its result behind, where ``stored`` says so."""
+    nodes, held, names = list[onnx.NodeProto](), list[onnx.TensorProto](), ["x", "z"]
+    shapes = [[*batches[0], K, M] if stored[0] else [*batches[0], M, K]]
+    shapes.append([*batches[1], N, K] if stored[1] else [*batches[1], K, N])
+    if quantised:
+        held.append(numpy_helper.from_array(np.array(SCALE, np.float32), "s"))
+        held.append(numpy_helper.from_array(np.array(ZERO, np.int8), "o"))
+
+    def rounded(name: str) -> str:
+        if not quantised:
+            return name
+        nodes.append(helper.make_node("QuantizeLinear", [name, "s", "o"], [f"{name}/q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}/q", "s", "o"], [f"{name}/d"]))
+        return f"{name}/d"
+
+    for number, name in enumerate(names):
+        names[number] = rounded(name)
+        if stored[number]:
+            nodes.append(
+                helper.make_node("Transpose", [names[number]], [f"{name}/t"], perm=turned(len(shapes[number])))
+            )
+            names[number] = f"{name}/t"
+    nodes.append(helper.make_node("MatMul", names, ["made"]))
+    last = rounded("made")
+    if stored[2]:
+        rank = max(len(shape) for shape in shapes)
+        nodes.append(helper.make_node("Transpose", [last], ["y"], perm=turned(rank)))
+        last = "y"
+    ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip("xz", shapes, strict=True)]
+    graph = helper.make_graph(nodes, "one", ports, [onnx.ValueInfoProto(name=last)], held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
+def test_products_of_transposed_matrices(quantised: bool) -> None:
+    """No Transpose is left, and reference kernels and XNNPACK give what ONNX Runtime does, or the step beside it."""
+    random = np.random.default_rng(4)
+    for batches, stored in product(BATCHES, product((False, True), repeat=3)):
+        source = model(batches, stored, quantised)
+        shapes = [[each.dim_value for each in port.type.tensor_type.shape.dim] for port in source.graph.input]
+        given = [(random.integers(-60, 60, shape) * SCALE).astype(np.float32) for shape in shapes]
+        (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run(dict(zip("xz", given, strict=True)))
+        found = layoutsolve.convert(source, to="tflite")
+        names = [operator.name for operator in parse(found.content("")).subgraphs[0].operators]
+        assert "TRANSPOSE" not in names and names.count("DEQUANTIZE") == quantised, (batches, stored, names)
+        for delegate in (False, True):
+            (made,) = litert().run(found.content(""), given, delegate=delegate).results
+            assert made.shape == expected.shape
+            np.testing.assert_allclose(made, expected, rtol=1e-5, atol=SCALE * 1.01 if quantised else 1e-5)
