@@ -37,6 +37,10 @@ def random_layout(random: np.random.Generator, atoms: int) -> Layout:
     return tuple(tuple(sequence[start:end]) for start, end in zip([0, *cuts], [*cuts, atoms], strict=True))
 
 
+def test_dimensions_of_size_1_are_no_atoms() -> None:
+    assert as_layouts((2, 1, 3), (2, 1, 0)) == ([2, 3], ((0,), (1,)), ((1,), (0,)))
+
+
 @pytest.mark.parametrize("atoms", range(9))
 def test_many_pairs_at_once_are_as_one_by_one(atoms: int) -> None:
     random = np.random.default_rng(atoms)
