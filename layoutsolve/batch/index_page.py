@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 HEADS = ("model", "status", "Transposes", "penalty", "Reshapes", "moved", "operators", "seconds", "LiteRT")
 NUMBERS = range(2, 8)
 """The columns of numbers."""
+
+FIGURES: Mapping[str, Callable[[int], str]] = {
+    "transposes": str,
+    "hidden_transposes": penalty_cell,
+    "reshapes": str,
+    "bytes_moved": sizes,
+    "operators": str,
+}
+"""What a report has in the first of these, and how it is written."""
 
 
 def index(done: Sequence[Done], options: Mapping[str, object], folder: str) -> str:
@@ -65,9 +74,7 @@ def _cells(done: Done, folder: str) -> Iterator[Markup]:
     proven = report["status"] == "optimal"
     least = minimal(report["transposes"], report["objective"], report["kept_operators"])
     yield element("td", least if proven else "not proven", class_="good" if proven else "bad")
-    names = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
-    for name in names:
-        shown = {"bytes_moved": sizes, "hidden_transposes": penalty_cell}.get(name, str)
+    for name, shown in FIGURES.items():
         yield element("td", shown(report[name]), class_="number", data_value=report[name])
     spent = report["seconds"]["total"]
     yield element("td", measured(f"{spent:.2f}"), class_="number")
