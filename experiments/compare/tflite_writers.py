@@ -117,7 +117,8 @@ def written(
         os.killpg(done.pid, signal.SIGKILL)
         done.communicate()
         raise FailedError("slow", f"more than {seconds:g} s") from None
-    *said, figures = text.decode(errors="replace").strip().splitlines() or ["0 0"]
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    *said, figures = lines or ["0 0"]
     files = [output] if output.is_file() else list(into.rglob(f"*.{formats[1]}"))
     found = [path for path in files if "float16" not in path.name]
     if not found:

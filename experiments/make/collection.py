@@ -1,5 +1,5 @@
 """Models that anyone can make again, by family: networks that repeat what real ones do, random ones in both formats,
-networks as exporters write them, single operators, and folders of one's own.
+networks as exporters write them, plain ones that every converter reads, single operators, and folders of one's own.
 
 Nothing but the project is needed. Folders hold ``.tflite`` and ``.onnx`` files, such as those of
 :mod:`experiments.make.onnx_exports` and :mod:`experiments.make.torch_exports`; the family of a file is the word that
@@ -9,13 +9,13 @@ its name begins with.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from experiments.corpus import models
-from experiments.make import exporter_networks
+from experiments.make import exporter_networks, plain_networks
 from experiments.make.hard_networks import FAMILIES as HARD
 from experiments.make.zoo import zoo
 from layoutsolve.ir.graph import Graph
@@ -34,8 +34,8 @@ class Made:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many models there are: random networks of each format, networks of each exporter's family, every N-th
-    conformance case (0: none), and sizes of each hard network.
+    """How many models there are: random networks of each format, plain networks and those of each exporter's family,
+    every N-th conformance case (0: none), and sizes of each hard network.
     """
 
     networks: int = 72
@@ -56,6 +56,9 @@ def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator
     for exporter in exporter_networks.FAMILIES:
         for seed in range(sizes.exported):
             yield Made(exporter.__name__, f"{exporter.__name__}-{seed:02d}", partial(_exported, exporter, seed))
+    for seed in range(sizes.exported):
+        yield Made("plain tflite", f"plain-tflite-{seed:02d}", partial(plain_networks.as_tflite, seed))
+        yield Made("plain onnx", f"plain-onnx-{seed:02d}", partial(plain_networks.as_onnx, seed))
     for seed in range(sizes.networks):
         yield Made("random tflite", f"random-tflite-{seed:03d}", partial(_network, seed))
         yield Made("random onnx", f"random-onnx-{seed:03d}", partial(_random_onnx, seed))
@@ -67,6 +70,25 @@ def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator
                 stem = re.sub(r"[^\w.]+", "-", model.name)
                 family = re.split(r"[-_.]", Path(model.name).name)[0]
                 yield Made(f"{folder.name}: {family}", f"{stem}{ending}", model.path.read_bytes)
+
+
+GROWING: Mapping[str, Sequence[int]] = {
+    "attention": (6, 12, 24, 48),
+    "shufflenet": (8, 16, 32, 64),
+    "densenet": (15, 30, 60, 120),
+    "residual": (10, 20, 40, 80),
+    "ladder": (50, 100, 200, 400),
+}
+"""Hard networks whose optimum is proven in all of these sizes: where the search ends with its budget, time says nothing
+about growth.
+"""
+
+
+def growing() -> Iterator[Made]:
+    """The hard networks in sizes that double."""
+    for family, sizes in GROWING.items():
+        for size in sizes:
+            yield Made(family, f"{family}-{size}", partial(HARD[family][0], size))
 
 
 def _exported(exporter: Callable[[exporter_networks.Net], None], seed: int) -> bytes:

@@ -1,9 +1,11 @@
 """Measures all models by all strategies, engines and tools, and writes the report: rows, tables, plots and text.
 
     python -m experiments.report [OUT] [--jobs 2 | --scheduler tcp://...] [--folder MODELS ...]
-        [--tool tf2onnx=/path/to/python ...] [--only strategies ...] [--small] [--text]
+        [--tool tf2onnx=/path/to/python ...] [--only strategies ...] [--full | --small] [--text]
 
-Everything is seeded. A run that was interrupted goes on where it stopped; a model that fails is a row with its error.
+Strategies are compared on all models, what takes longer on some of each family unless it is ``--full``: within 20
+minutes on two cores. Everything is seeded. A run that was interrupted goes on where it stopped; a model that fails is a
+row with its error.
 ``--text`` writes the text of rows that are there, as of those in ``docs/research``.
 ``environment.json`` has versions, processor and seeds.
 """
@@ -13,20 +15,31 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from experiments.make.collection import SMALL, Sizes, collection
+from experiments.make.collection import SMALL, Sizes, collection, growing
 from experiments.report.running import MEASURED, Work, client_of, run, write_tables
 from experiments.report.writing import read, write
 
-PACKAGES = ("layoutsolve", "numpy", "onnx", "ortools", "onnxruntime", "ai-edge-litert", "highspy", "pytoulbar2")
+PACKAGES = (
+    "layoutsolve",
+    "numpy",
+    "onnx",
+    "ortools",
+    "onnxruntime",
+    "ai-edge-litert",
+    "highspy",
+    "pytoulbar2",
+    "openvino",
+)
 """What results may depend on."""
 
-TIMED, CONVERTED = 2, 3
-"""Of so many models of each family the files are timed, and converted by tools."""
+SELECTED: Mapping[str, int] = {"ablation": 3, "engines": 3, "runtimes": 1, "tools": 1, "originals": 2}
+"""How many models of each family are measured, of those measurements that take longer; with ``--full`` all are."""
 
 
 def environment(sizes: Sizes) -> dict[str, object]:
@@ -45,14 +58,17 @@ def environment(sizes: Sizes) -> dict[str, object]:
 
 
 def works(options: argparse.Namespace, sizes: Sizes) -> list[Work]:
-    """What is measured of which model: files are timed and converted of some of each family."""
-    given, seen, found = dict(each.split("=", 1) for each in options.tool), dict[str, int](), list[Work]()
+    """What is measured of which model."""
+    given, seen, found = dict(each.split("=", 1) for each in options.tool), Counter[str](), list[Work]()
+    names = options.only or MEASURED
     for model in collection(sizes, options.folder):
-        number = seen[model.family] = seen.get(model.family, 0) + 1
-        for name in options.only or MEASURED:
-            most = {"runtimes": TIMED, "tools": CONVERTED}.get(name)
-            if most is None or number <= most:
-                found.append(Work(name, model, given if name == "tools" else {}))
+        seen[model.family] += 1
+        for name in names:
+            chosen = options.full or seen[model.family] <= SELECTED.get(name, seen[model.family])
+            if name != "growth" and chosen:
+                found.append(Work(name, model, given if name in ("tools", "originals") else {}))
+    if "growth" in names and not options.small:
+        found += [Work("growth", model) for model in growing()]
     return sorted(found, key=lambda work: MEASURED.index(work.measurement))
 
 
@@ -70,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--only", action="append", choices=list(MEASURED), help="one measurement, instead of all")
     parser.add_argument("--small", action="store_true", help="a few models, to try it")
+    parser.add_argument("--full", action="store_true", help="all models by everything, not a selection of each family")
     parser.add_argument("--text", action="store_true", help="only write the text of what is there")
     options = parser.parse_args(arguments)
     sizes = SMALL if options.small else Sizes()

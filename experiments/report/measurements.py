@@ -9,19 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
-import layoutsolve
 from experiments.compare.formulations import coarse, tasks
 from experiments.corpus import graph_of
 from experiments.instances.engines import ENGINES
 from experiments.instances.engines import solve as solve_instance
 from experiments.instances.instance import Statement as InstanceStatement
-from experiments.measure.runtime import WAYS
+from experiments.report.runtimes import runtimes
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
-from layoutsolve.measurement.executed_operators import executed
-from layoutsolve.measurement.timing import loaded, ratio, rounds_of, timed
 from layoutsolve.solver import STRATEGIES, Goal, assign
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import solve_component
@@ -30,13 +28,17 @@ from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import OBJECTIVES, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import FEW, Statement
+from layoutsolve.solver.strategies.baselines import source_row
+from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Row as Alternative
-from layoutsolve.verification.runtimes import optimised
 
 Row = Mapping[str, Any]
 
 COMPARED = ("min-executed", "min-transpose")
 """The objectives that strategies are compared by."""
+
+CHANNELS_FROM = 3
+"""From how many dimensions on a tensor has channels."""
 
 SECONDS = 5.0
 """The limit of each engine for an instance, and of ours in units of work of as many seconds."""
@@ -48,6 +50,8 @@ def strategies(source: bytes | Graph) -> list[Row]:
     for objective in COMPARED:
         bound = 0
         for strategy in STRATEGIES:  # the one that proves comes first
+            if strategy == "propagate" and graph.imports:  # in ONNX there is no operator that it begins with
+                continue
             began = time.process_time()
             try:
                 answer = assign(graph, objective=objective, strategy=strategy)
@@ -59,6 +63,7 @@ def strategies(source: bytes | Graph) -> list[Row]:
                 {
                     "objective": objective,
                     "strategy": strategy,
+                    "format": "onnx" if graph.imports else "tflite",
                     "operators": len(graph.nodes),
                     "value": ranked(price, OBJECTIVES[objective])[0],
                     "bound": bound,
@@ -123,6 +128,40 @@ def _without_alternatives(graph: Graph, goal: Goal) -> LayoutProblem:
     return replace(problem, operators=tuple(operators))
 
 
+def _two_labels(graph: Graph, goal: Goal) -> LayoutProblem:
+    """Every tensor has two orders, its own and the one with its channels at the other end; each operator is computed
+    as in the source where those leave nothing else.
+    """
+    problem = _whole(graph, goal)
+    labels = [
+        {name: _labels(layout, bool(graph.imports)) for name, layout in variable.readings.items()}
+        for variable in problem.variables
+    ]
+
+    def fits(operator: Operator, row: Alternative) -> bool:
+        ends = zip_longest(operator.ports, operator.tensors, row.layouts)  # what enters or leaves has no names
+        return all(
+            problem.variables[variable].constant
+            or order(layout) in labels[variable].get(name, set().union(*labels[variable].values()))
+            for variable, name, layout in ends
+        )
+
+    operators = []
+    for each in problem.operators:
+        rows = tuple(row for row in each.rows if fits(each, row))
+        operators.append(replace(each, rows=rows or (each.rows[source_row(problem, each)],)))
+    return replace(problem, operators=tuple(operators))
+
+
+def _labels(layout: Layout, channels_first: bool) -> set[Order]:
+    """The order of a tensor, and that with its channels at the other end."""
+    if len(layout) < CHANNELS_FROM:
+        return {order(layout)}
+    batch, *rest = layout
+    turned = (batch, *rest[1:], rest[0]) if channels_first else (batch, rest[-1], *rest[:-1])
+    return {order(layout), order(turned)}
+
+
 def _without_sharing(graph: Graph, goal: Goal) -> LayoutProblem:
     """Every reader of a tensor pays for a Transpose of its own."""
     problem = _whole(graph, goal)
@@ -147,6 +186,7 @@ PARTS: Mapping[str, Callable[[Graph, Goal], LayoutProblem]] = {
     "views": _without_views,
     "absorption into weights": _without_absorption,
     "alternatives": _without_alternatives,
+    "more than two labels": _two_labels,
     "sharing": _without_sharing,
 }
 """How the problem is stated without a part of it."""
@@ -178,30 +218,22 @@ def engines(source: bytes | Graph) -> list[Row]:
     return found
 
 
-# -- files ---------------------------------------------------------------------------------------------------------
-
-
-def runtimes(source: bytes | Graph) -> list[Row]:
-    """The files of each strategy and objective in ONNX Runtime, in turn: what is executed, and the time by that of the
-    default's.
-    """
-    if isinstance(source, Graph):
-        return []
-    made = {
-        way: layoutsolve.convert(source, strategy=strategy, objective=objective)
-        for way, (strategy, objective) in WAYS.items()
-    }
-    files = {way: each.model.SerializeToString(deterministic=True) for way, each in made.items()}
-    first = {way: next(other for other in files if files[other] == files[way]) for way in files}
-    default = next(iter(WAYS))
-    runners = loaded({way: files[way] for way in files if first[way] == way}, 1, default)
-    times = timed(runners, rounds_of(list(runners.values()), 1.0))
-    found = []
-    for way, conversion in made.items():
-        if first[way] in times:
-            count = {"transposes": conversion.price.transposes, "penalty": conversion.price.hidden}
-            count["executed"] = executed(optimised(files[first[way]])).transposes
-            found.append({"way": way, **count, "ratio": round(ratio(times[first[way]], times[default]), 4)})
+def growth(source: bytes | Graph) -> list[Row]:
+    """The time of solving by both objectives."""
+    graph, found = graph_of(source), []
+    for objective in COMPARED:
+        began = time.process_time()
+        answer = assign(graph, objective=objective)
+        spent = round(time.process_time() - began, 4)
+        found.append(
+            {
+                "objective": objective,
+                "operators": len(graph.nodes),
+                "status": answer.tiers[0].status,
+                "ended": answer.ended,
+                "seconds": spent,
+            }
+        )
     return found
 
 
@@ -209,6 +241,7 @@ MEASUREMENTS: Mapping[str, Callable[[bytes | Graph], Sequence[Row]]] = {
     "strategies": strategies,
     "ablation": ablation,
     "engines": engines,
+    "growth": growth,
     "runtimes": runtimes,
 }
 """What is measured of every model, by the name of the file of its rows."""

@@ -7,6 +7,7 @@ what a file has of a model is not measured again. At the end each is written in 
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from experiments.make.collection import Made
 from experiments.report.measurements import MEASUREMENTS, Row
+from experiments.report.originals import originals
 from experiments.report.tools import tools
 from layoutsolve.ir.graph import Graph
 
-MEASURED = (*MEASUREMENTS, "tools")
+MEASURED = (*MEASUREMENTS, "tools", "originals")
 """All measurements, in the order in which they are made."""
 
 
@@ -35,19 +37,39 @@ class Work:
     interpreters: Mapping[str, str] = field(default_factory=dict)
 
 
+COST = "cost"
+"""The file of the processor's seconds that each measurement of a model took."""
+
+
 def measured(work: Work) -> list[dict[str, Any]]:
     """The rows of one model; one with its ``error`` where it cannot be made, converted or measured."""
     head = {"family": work.model.family, "model": work.model.name}
     try:
-        source = work.model.make()
-        if work.measurement == "tools":
-            rows: Sequence[Row] = [] if isinstance(source, Graph) else tools(source, work.interpreters)
-        else:
-            rows = MEASUREMENTS[work.measurement](source)
+        rows = _rows(work)
     except Exception as error:  # a model that fails is a row
         last = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
         return [{**head, "error": last[:200]}]
     return [{**head, **row} for row in rows] or [head]
+
+
+def _rows(work: Work) -> Sequence[Row]:
+    source = work.model.make()
+    if work.measurement == "tools":
+        return [] if isinstance(source, Graph) else tools(source, work.interpreters)
+    if work.measurement == "originals":
+        return originals(work.model, source, work.interpreters)
+    return MEASUREMENTS[work.measurement](source)
+
+
+def timed(work: Work) -> tuple[list[dict[str, Any]], float]:
+    """The rows of one model, and the processor's seconds that they took, with those of processes that were started."""
+    began = _spent()
+    return measured(work), _spent() - began
+
+
+def _spent() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def run(works: Sequence[Work], folder: Path, client: Client) -> None:
@@ -55,14 +77,18 @@ def run(works: Sequence[Work], folder: Path, client: Client) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     done = {(name, row["model"]) for name in MEASURED for row in _kept(folder, name)}
     left = [work for work in works if (work.measurement, work.model.name) not in done]
-    futures = {client.submit(measured, work, pure=False, retries=0): work for work in left}
+    futures = {client.submit(timed, work, pure=False, retries=0): work for work in left}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress:
         bar = progress.add_task("measuring", total=len(works), completed=len(works) - len(left))
         for future in as_completed(futures):
             work = futures.pop(future)
             head = {"family": work.model.family, "model": work.model.name}
-            rows = [{**head, "error": str(future.exception())[:200]}] if future.status == "error" else future.result()
+            failed = [{**head, "error": str(future.exception())[:200]}], 0.0
+            rows, spent = failed if future.status == "error" else future.result()
+            cost = {**head, "measurement": work.measurement, "seconds": round(spent, 2)}
+            with _lines(folder, COST).open("a") as file:
+                file.write(json.dumps(cost) + "\n")
             with _lines(folder, work.measurement).open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
             progress.update(bar, advance=1, description=f"{work.measurement}: {work.model.name}"[:60])
@@ -70,17 +96,22 @@ def run(works: Sequence[Work], folder: Path, client: Client) -> None:
 
 
 def write_tables(folder: Path, works: Sequence[Work]) -> None:
-    """Write the rows of each measurement as CSV, in the order of the models."""
-    places = {work.model.name: number for number, work in enumerate(works)}
-    for name in MEASURED:
-        rows = [row for row in _kept(folder, name) if row["model"] in places]
-        if rows:
-            rows.sort(key=lambda row: places[str(row["model"])])
-            frame = pd.DataFrame(rows)
-            for column in frame.select_dtypes("float"):
-                if (frame[column].dropna() % 1 == 0).all():
-                    frame[column] = frame[column].astype("Int64")
-            frame.to_csv(folder / f"{name}.csv", index=False)
+    """Write the rows of each measurement that was made as CSV, in the order of the models, and what they took."""
+    places = {(work.measurement, work.model.name): number for number, work in enumerate(works)}
+    for name in dict.fromkeys(work.measurement for work in works):
+        rows = [row for row in _kept(folder, name) if (name, row["model"]) in places]
+        rows.sort(key=lambda row: places[name, str(row["model"])])
+        _write_table(folder, name, rows)
+    _write_table(folder, COST, list(_kept(folder, COST)))
+
+
+def _write_table(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    frame = pd.DataFrame(rows)
+    for column in frame.select_dtypes("float"):
+        if (frame[column].dropna() % 1 == 0).all():
+            frame[column] = frame[column].astype("Int64")
+    if len(frame):
+        frame.to_csv(folder / f"{name}.csv", index=False)
 
 
 def client_of(scheduler: str | None, jobs: int) -> Client:

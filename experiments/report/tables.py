@@ -10,7 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.compare.tflite_writers import RIGHT
-from experiments.measure.runtime import mean
+from experiments.measure.runtime import DEFAULT, mean
+from experiments.report.originals import UNEXPLAINED
+from experiments.report.runtimes import ORT
 
 Rows = Mapping[str, pd.DataFrame]
 """The rows of each measurement."""
@@ -21,11 +23,15 @@ BASELINES = ("push", "propagate", "transpose")
 OPTIMAL = "cpsat"
 
 COLUMNS = {
-    "strategies": ("family", "model", "objective", "strategy", "operators", "value", "bound", "transposes", "penalty",
-                   "bytes", "reshapes", "seconds"),
+    "strategies": ("family", "model", "objective", "strategy", "format", "operators", "value", "bound", "transposes",
+                   "penalty", "bytes", "reshapes", "seconds"),
     "ablation": ("family", "model", "objective", "without", "value"),
     "engines": ("family", "model", "component", "engine", "value", "bound", "seconds"),
-    "runtimes": ("family", "model", "way", "transposes", "penalty", "executed", "ratio"),
+    "growth": ("family", "model", "objective", "operators", "status", "seconds"),
+    "runtimes": ("family", "model", "runtime", "way", "transposes", "penalty", "executed", "penalised", "low", "high",
+                 "ratio"),
+    "originals": ("family", "model", "strategy", "theirs", "ours", "cause", "original"),
+    "cost": ("family", "model", "measurement", "seconds"),
     "tools": ("family", "model", "formats", "off", "transposes", "reshapes", "executed", "seconds", "megabytes",
               "tool"),
 }  # fmt: skip
@@ -89,7 +95,8 @@ def strategies(rows: Rows) -> Table:
                "Transposes", "penalty", "MB moved", "Reshapes"]  # fmt: skip
     note = (
         "The value is the sum of the objective's first level over the models that a strategy solves (mincut refuses "
-        "tensors of more than two orders), the lower bound that proven by cpsat for the same models."
+        "tensors of more than two orders, propagate reads TensorFlow Lite alone), the lower bound that proven by cpsat "
+        "for the same models."
     )
     return Table("strategies", "Strategies", pd.DataFrame(made, columns=columns), note)
 
@@ -99,7 +106,9 @@ def excess(rows: Rows) -> pd.DataFrame:
     found = good(rows, "strategies")
     wide = found.pivot(index=["objective", "family", "model"], columns="strategy", values=["value", "bound"])
     proven = wide["value"][OPTIMAL] == wide["bound"][OPTIMAL]
-    return wide["value"][proven].sub(wide["value"][OPTIMAL][proven], axis=0)[list(BASELINES)].astype(float)
+    return (
+        wide["value"][proven].sub(wide["value"][OPTIMAL][proven], axis=0).reindex(columns=list(BASELINES)).astype(float)
+    )
 
 
 def greedy(rows: Rows) -> Table:
@@ -107,13 +116,16 @@ def greedy(rows: Rows) -> Table:
     found, made = excess(rows), []
     for objective, some in found.groupby(level="objective"):
         for strategy in BASELINES:
-            over = some[strategy]
+            over = some[strategy].dropna()
+            if over.empty:
+                continue
             quantiles = [f"{value:g}" for value in over.quantile(list(QUANTILES), interpolation="higher")]
             made.append(
                 (objective, strategy, len(over), f"{100 * (over > 0).mean():.0f} %", *quantiles, int(over.max()))
             )
     columns = ["objective", "strategy", "models", "above the optimum", *(f"{q:.0%} at most" for q in QUANTILES), "most"]
-    note = "Models whose optimum is proven; the excess is counted in Transposes (min-executed: and layout penalty)."
+    note = "Models whose optimum is proven; the excess is counted in Transposes (min-executed: and layout penalty). "
+    note += "propagate begins with operators of a fixed layout, which only TensorFlow Lite has."
     return Table("greedy", "The price of greedy", pd.DataFrame(made, columns=columns), note)
 
 
@@ -123,7 +135,7 @@ def greedy_by_family(rows: Rows) -> Table:
     means = found.groupby(level="family").mean().round(2)
     optimum = good(rows, "strategies").query("strategy == @OPTIMAL and objective == 'min-transpose'")
     means.insert(0, "optimum", optimum.groupby("family")["value"].mean().round(2))
-    frame = means.sort_values("propagate", ascending=False).reset_index()
+    frame = means.sort_values("push", ascending=False).reset_index()
     return Table(
         "greedy_by_family", "Where greedy loses", frame, "Mean Transposes of the optimum, and mean excess, per model."
     )
@@ -143,7 +155,8 @@ def ablation(rows: Rows) -> Table:
     columns = ["objective", "without", "models", "value", "value without", "models that lose", "most"]
     note = (
         "views: Transposes and Reshapes of the source stay operators; absorption into weights: constants are moved as "
-        "data is; alternatives: each operator has one form; sharing: each reader pays for its own Transpose."
+        "data is; alternatives: each operator has one form; more than two labels: each tensor has its own order "
+        "and the one with channels at the other end; sharing: each reader pays for its own Transpose."
     )
     return Table("ablation", "What each part of the formulation is worth", pd.DataFrame(made, columns=columns), note)
 
@@ -171,38 +184,47 @@ def engines(rows: Rows) -> Table:
 
 
 def growth(rows: Rows) -> Table:
-    """Time against size, with the exponent of a fit."""
-    found, made = good(rows, "strategies"), []
-    for (objective, strategy), some in found.groupby(["objective", "strategy"], sort=False):
-        large = some[some["operators"] >= 20]
-        if large["operators"].nunique() < FITTED:
+    """Time against size in each family that grows, with the exponent of a fit."""
+    found, made = good(rows, "growth"), []
+    for (objective, family), some in found.groupby(["objective", "family"]):
+        if some["operators"].nunique() < FITTED:
             continue
-        slope = np.polyfit(np.log(large["operators"]), np.log(large["seconds"].clip(lower=1e-4)), 1)[0]
-        each = large["seconds"] / large["operators"] * 1e3
-        made.append(
-            (objective, strategy, len(large), f"{slope:.2f}", f"{each.median():.2f}", f"{large['seconds'].max():.1f}")
-        )
-    columns = ["objective", "strategy", "models", "exponent", "ms per operator, median", "most seconds"]
+        largest = some.loc[some["operators"].idxmax()]
+        sizes = f"{some['operators'].min()} to {largest['operators']}"
+        proven = f"{(some['status'] == 'optimal').sum()} of {len(some)}"
+        made.append((objective, family, sizes, proven, f"{exponent(some):.2f}", f"{largest['seconds']:.1f}"))
+    columns = ["objective", "family", "operators", "proven", "exponent", "seconds, largest"]
     note = (
-        "Least squares on logarithms over models of 20 operators and more, of different kinds: not one family's growth."
+        "The same network in sizes that double; the exponent is that of a least-squares fit on logarithms, proven the "
+        "sizes whose first level is proven."
     )
     return Table("growth", "Time of solving against size", pd.DataFrame(made, columns=columns), note)
 
 
+def exponent(some: pd.DataFrame) -> float:
+    """The slope of seconds against operators on logarithms."""
+    seconds = np.log(some["seconds"].astype(float).clip(lower=1e-4))
+    return float(np.polyfit(np.log(some["operators"].astype(float)), seconds, 1)[0])
+
+
 def runtimes(rows: Rows) -> Table:
-    """Times of the files by strategy and objective."""
+    """Times of the files by runtime, strategy and objective."""
     found, made = good(rows, "runtimes"), []
-    for way, some in found.groupby("way", sort=False):
+    for (runtime, way), some in found.groupby(["runtime", "way"], sort=False):
         differs = some[some["ratio"] != 1]
+        if way == DEFAULT or differs.empty:
+            continue
+        means = tuple(f"{mean(differs[name]):.3f}" for name in ("ratio", "low", "high"))
         made.append(
-            (way, len(some), len(differs), f"{mean(some['ratio']):.3f}",
-             f"{mean(differs['ratio']):.3f}" if len(differs) else "", f"{some['ratio'].min():.2f}",
-             f"{some['ratio'].max():.2f}", int(some["transposes"].sum()), int(some["executed"].sum()))
+            (runtime, way, len(some), len(differs), means[0], f"{means[1]} to {means[2]}",
+             int((differs["low"] > 1).sum()), int((differs["high"] < 1).sum()), f"{some['ratio'].min():.2f}",
+             f"{some['ratio'].max():.2f}")
         )  # fmt: skip
-    columns = ["way", "models", "other file", "time", "time of those", "least", "most", "Transposes", "executed"]
+    columns = ["runtime", "way", "models", "other file", "time", "interval", "slower", "faster", "least", "most"]
     note = (
-        "Time in ONNX Runtime on one thread by that of min-executed's file, in turn; geometric means over all models, "
-        "and over those of which the file is another one. Executed are the Transposes that its optimiser leaves."
+        "Time on one thread by that of min-executed's file in the same rounds, where the file is another one: "
+        "geometric means of medians and of the ends of their 95 % intervals. Slower and faster are the models whose "
+        "interval is above or below 1. LiteRT runs files in its own format, which are laid out for its kernels."
     )
     return Table("runtimes", "Run time", pd.DataFrame(made, columns=columns), note)
 
@@ -210,21 +232,76 @@ def runtimes(rows: Rows) -> Table:
 def slower(rows: Rows) -> Table:
     """Models on which the fewest Transposes are slower, and what they cost instead."""
     found = good(rows, "runtimes")
-    wide = found.pivot(index="model", columns="way", values=["transposes", "penalty", "ratio"])
-    least = wide.xs("min-transpose", axis=1, level="way")
-    default = wide.xs("min-executed", axis=1, level="way")
+    found = found[found["runtime"] == ORT]
+    wide = found.pivot(index="model", columns="way", values=["transposes", "penalty", "executed", "penalised", "ratio",
+                                                             "low", "high"])  # fmt: skip
+    least, default = (wide.xs(way, axis=1, level="way") for way in ("min-transpose", DEFAULT))
     frame = pd.DataFrame(
         {
-            "Transposes": default["transposes"].astype(int),
-            "penalty": default["penalty"].astype(int),
-            "Transposes, fewest": least["transposes"].astype("Int64"),
+            "executed": default["executed"].astype("Int64"),
+            "penalty": default["penalty"].astype("Int64"),
+            "executed, fewest": least["executed"].astype("Int64"),
             "penalty, fewest": least["penalty"].astype("Int64"),
-            "time, fewest": least["ratio"],
+            "time, fewest": least["ratio"].astype(float).map("{:.2f}".format),
+            "interval": least["low"].astype(float).map("{:.2f}".format)
+            + " to "
+            + least["high"].astype(float).map("{:.2f}".format),
+            "slower kernels of": least["penalised"].fillna(""),
         }
     )
-    frame = frame[frame["time, fewest"] > 1.05].sort_values("time, fewest", ascending=False).head(15).reset_index()
-    note = "Files of min-executed and of min-transpose (fewest), and the latter's time by the former's, above 1.05."
+    frame = frame[least["low"].astype(float) > 1].sort_values("time, fewest", ascending=False).head(15).reset_index()
+    note = (
+        "Files of min-executed and of min-transpose (fewest) in ONNX Runtime: Transposes that its optimiser leaves, "
+        "the layout penalty, the latter's time by the former's, and the operators that the penalty is for: a "
+        "Transpose is saved where their kernel is slower. Models whose interval is above 1, the slowest 15."
+    )
     return Table("slower", "Where the fewest Transposes are slower", frame, note)
+
+
+def originals(rows: Rows) -> Table:
+    """Strategies beside the originals of their algorithms."""
+    found, made = good(rows, "originals"), []
+    for (original, strategy), some in found.groupby(["original", "strategy"], sort=False):
+        both = some.dropna(subset=["theirs"])
+        more, fewer = (both["theirs"] > both["ours"]).sum(), (both["theirs"] < both["ours"]).sum()
+        made.append(
+            (original, strategy, len(some), len(both), int((both["theirs"] == both["ours"]).sum()), int(more),
+             int(fewer), int((both["cause"] == UNEXPLAINED).sum()), int(both["theirs"].sum()), int(both["ours"].sum()))
+        )  # fmt: skip
+    columns = ["original", "strategy", "models", "reads", "equal", "ours fewer", "ours more", "not explained",
+               "Transposes", "ours"]  # fmt: skip
+    note = (
+        "Transposes of what is computed, and inputs and outputs that an original stores in another order. tflite2onnx "
+        "refuses what has operators that it lacks; ONNX Runtime begins with the file of transpose; litert-torch reads "
+        "the same network in PyTorch and writes TensorFlow Lite; convert_layout is an optimum for TVM's question, not "
+        "its algorithm."
+    )
+    return Table("originals", "Strategies beside their originals", pd.DataFrame(made, columns=columns), note)
+
+
+def causes(rows: Rows) -> Table:
+    """Why originals and strategies differ."""
+    found = good(rows, "originals").dropna(subset=["theirs", "cause"])
+    found = found[found["theirs"] != found["ours"]]
+    made = [
+        (original, cause, len(some), int(some["theirs"].sum()), int(some["ours"].sum()))
+        for (original, cause), some in found.groupby(["original", "cause"], sort=False)
+    ]
+    columns = ["original", "cause", "models", "Transposes", "ours"]
+    note = (
+        "A cause is one that was tried: with that part of either left out, or let in, the counts are equal or change "
+        "sides; what is wrong is wrong against LiteRT's reference kernels. Each model is in rows/originals.csv."
+    )
+    return Table("causes", "Why they differ", pd.DataFrame(made, columns=columns), note)
+
+
+def cost(rows: Rows) -> Table:
+    """What the report takes."""
+    found = good(rows, "cost")
+    spent = found.groupby("measurement", sort=False)["seconds"]
+    frame = pd.DataFrame({"models": spent.count(), "processor seconds": spent.sum().round().astype(int)})
+    note = "Processor seconds of the processes that measured, with those of tools that they started."
+    return Table("cost", "What the rows took", frame.reset_index(), note)
 
 
 def tools(rows: Rows) -> Table:
@@ -269,10 +346,13 @@ TABLES: tuple[tuple[str, Callable[[Rows], Table]], ...] = (
     ("strategies", greedy_by_family),
     ("ablation", ablation),
     ("engines", engines),
-    ("strategies", growth),
+    ("growth", growth),
     ("runtimes", runtimes),
     ("runtimes", slower),
+    ("originals", originals),
+    ("originals", causes),
     ("tools", tools),
+    ("cost", cost),
 )
 """The tables in the order of the report, each with the measurement that it is made of."""
 
@@ -291,7 +371,7 @@ def plot_greedy(rows: Rows) -> Figure:
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     for axes, objective in zip(figure.subplots(1, 2, sharey=True), ("min-executed", "min-transpose"), strict=True):
         for strategy in BASELINES:
-            over = np.sort(found.loc[objective][strategy].to_numpy())
+            over = np.sort(found.loc[objective][strategy].dropna().to_numpy())
             axes.step(over, np.arange(1, len(over) + 1) / len(over), where="post", label=strategy)
         axes.set(title=objective, xlabel="above the proven optimum", xscale="symlog", ylim=(0, 1.02))
         axes.grid(alpha=0.3)
@@ -300,16 +380,52 @@ def plot_greedy(rows: Rows) -> Figure:
     return figure
 
 
+def plot_ablation(rows: Rows) -> Figure:
+    """How much more the optimum is where a part of the formulation is left out, over all models."""
+    found = good(rows, "ablation")
+    sums = found.assign(without=found["without"].fillna("nothing")).pivot_table(
+        index="without", columns="objective", values="value", aggfunc="sum", sort=False
+    )
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    axes = figure.subplots()
+    for number, objective in enumerate(sums):
+        axes.barh(np.arange(len(sums)) + 0.4 * number, sums[objective], 0.4, label=objective)
+    axes.set_yticks(np.arange(len(sums)) + 0.2, [f"without {name}" for name in sums.index])
+    axes.set(xlabel="sum of optima")
+    axes.legend()
+    return figure
+
+
 def plot_growth(rows: Rows) -> Figure:
-    """Seconds of solving against operators."""
-    found = good(rows, "strategies").query("strategy == @OPTIMAL")
+    """Seconds of solving against operators, a line for each family."""
+    found = good(rows, "growth")
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    for axes, objective in zip(figure.subplots(1, 2, sharey=True), ("min-executed", "min-transpose"), strict=True):
+        for family, some in found[found["objective"] == objective].groupby("family"):
+            line = some.sort_values("operators")
+            axes.plot(line["operators"], line["seconds"], marker=".", linewidth=1, label=family)
+        axes.set(title=objective, xscale="log", yscale="log", xlabel="operators")
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("seconds of the processor")
+    figure.axes[1].legend(fontsize=6)
+    return figure
+
+
+def plot_slower(rows: Rows) -> Figure:
+    """The time of the file with the fewest Transposes, by the Transposes that it saves."""
+    found = good(rows, "runtimes")
+    found = found[found["runtime"] == ORT]
+    wide = found.pivot(index="model", columns="way", values=["transposes", "ratio", "low", "high"])
+    least, default = (wide.xs(way, axis=1, level="way").astype(float) for way in ("min-transpose", DEFAULT))
+    least = least[least["ratio"] != 1]
+    saved = default["transposes"].loc[least.index] - least["transposes"]
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()
-    for objective, some in found.groupby("objective"):
-        axes.scatter(some["operators"], some["seconds"], s=9, alpha=0.6, label=objective)
-    axes.set(xscale="log", yscale="log", xlabel="operators", ylabel="seconds of the processor")
+    spread = [(least["ratio"] - least["low"]).clip(lower=0), (least["high"] - least["ratio"]).clip(lower=0)]
+    axes.errorbar(saved, least["ratio"], yerr=spread, fmt=".", capsize=2)
+    axes.axhline(1, linewidth=0.8, color="grey")
+    axes.set(xscale="symlog", yscale="log", xlabel="Transposes saved", ylabel="time by min-executed's")
     axes.grid(alpha=0.3)
-    axes.legend()
     return figure
 
 
@@ -328,5 +444,11 @@ def plot_engines(rows: Rows) -> Figure:
     return figure
 
 
-PLOTS: Mapping[str, Callable[[Rows], Figure]] = {"greedy": plot_greedy, "growth": plot_growth, "engines": plot_engines}
+PLOTS: Mapping[str, Callable[[Rows], Figure]] = {
+    "greedy": plot_greedy,
+    "growth": plot_growth,
+    "engines": plot_engines,
+    "slower": plot_slower,
+    "ablation": plot_ablation,
+}
 """The plots, each beside the table of its name."""

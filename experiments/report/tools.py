@@ -43,14 +43,29 @@ class Tool:
     formats: str
     command: str
 
-    def interpreter(self, given: Mapping[str, str]) -> str | None:
-        """The interpreter that has the package, None where none is known."""
-        if self.package in given:
-            return given[self.package]
-        return sys.executable if importlib.util.find_spec(self.package) is not None else None
+
+def interpreter(package: str, given: Mapping[str, str]) -> str | None:
+    """The interpreter that has a package, None where none is known."""
+    if package in given:
+        return given[package]
+    return sys.executable if importlib.util.find_spec(package) is not None else None
 
 
-_CALL = "PYTHON -c 'import sys, {0} as tool; tool.{1}(sys.argv[1], sys.argv[2])' SOURCE OUTPUT"
+CALL = "PYTHON -c 'import sys, {0} as tool; tool.{1}(sys.argv[1], sys.argv[2])' SOURCE OUTPUT"
+
+_OPTIMISED = (
+    "PYTHON -c 'import sys, onnxruntime as ort; options = ort.SessionOptions(); "
+    "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_{0}; "
+    "options.optimized_model_filepath = sys.argv[2]; "
+    'ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])\' SOURCE OUTPUT'
+)
+_ONNX2TF = (
+    "PYTHON -c 'import sys, numpy; "
+    'numpy.save("calibration_image_sample_data_20x128x128x3_float32.npy", numpy.zeros((20, 128, 128, 3), "f4")); '
+    "import onnx2tf; onnx2tf.convert(input_onnx_file_path=sys.argv[1], output_folder_path=sys.argv[2], "
+    "non_verbose=True)' SOURCE FOLDER"
+)
+"""It downloads images for a calibration that is not asked for, unless a file of that name is there."""
 
 TOOLS: Mapping[str, Tool] = {
     "layoutsolve": Tool("layoutsolve", "tflite to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
@@ -60,12 +75,16 @@ TOOLS: Mapping[str, Tool] = {
     "tf2onnx": Tool(
         "tf2onnx", "tflite to onnx", "PYTHON -m tf2onnx.convert --tflite SOURCE --output OUTPUT --opset 18"
     ),
-    "tflite2onnx": Tool("tflite2onnx", "tflite to onnx", _CALL.format("tflite2onnx", "convert")),
+    "tflite2onnx": Tool("tflite2onnx", "tflite to onnx", CALL.format("tflite2onnx", "convert")),
     "layoutsolve, onnx": Tool("layoutsolve", "onnx to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
     "onnxslim": Tool("onnxslim", "onnx to onnx", "PYTHON -m onnxslim SOURCE OUTPUT"),
     "onnxsim": Tool("onnxsim", "onnx to onnx", "PYTHON -m onnxsim SOURCE OUTPUT"),
+    **{
+        f"ONNX Runtime, {level}": Tool("onnxruntime", "onnx to onnx", _OPTIMISED.format(level.upper()))
+        for level in ("basic", "extended", "all")
+    },
     "layoutsolve, tflite": Tool("layoutsolve", "onnx to tflite", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
-    "onnx2tf": Tool("onnx2tf", "onnx to tflite", "PYTHON -m onnx2tf -i SOURCE -o FOLDER -n"),
+    "onnx2tf": Tool("onnx2tf", "onnx to tflite", _ONNX2TF),
 }
 """The tools by name. Those of one pair of formats are compared with each other."""
 
@@ -75,10 +94,10 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
     itself does not run.
     """
     format_ = "tflite" if is_tflite(source) else "onnx"
-    feeds, truths = _truth(source, format_)
+    feeds, truths = truth_of(source, format_)
     found = []
     for name, tool in TOOLS.items():
-        python = tool.interpreter(interpreters)
+        python = interpreter(tool.package, interpreters)
         reads, writes = tool.formats.split(" to ")
         if reads == format_:
             command = tool.command.replace("PYTHON", python or "")
@@ -102,7 +121,7 @@ def _tried(
         spent = {"seconds": round(seconds, 3), "megabytes": round(megabytes, 1)}
         try:
             names = _operators(file)
-            off = distance(truths, _results(file, feeds))
+            off = distance(truths, run_on(file, feeds))
         except (FailedError, ConversionError) as error:
             return {**spent, "error": f"does not run: {error}"[:120]}
         counts = Counter(names)
@@ -127,7 +146,7 @@ def _executed(file: Path) -> int | None:
     return executed(optimised(file)).transposes if file.suffix == ".onnx" else None
 
 
-def _truth(source: bytes, format_: str) -> tuple[Mapping[str, Array], Sequence[Array]]:
+def truth_of(source: bytes, format_: str) -> tuple[Mapping[str, Array], Sequence[Array]]:
     """Inputs by name, and what reference kernels make of them."""
     if format_ == "onnx":
         sample = samples(source, {})[0]
@@ -139,7 +158,7 @@ def _truth(source: bytes, format_: str) -> tuple[Mapping[str, Array], Sequence[A
         return dict(zip([port.name for port in ports], arrays, strict=True)), litert.run(source, arrays).results
 
 
-def _results(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
+def run_on(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
     """What a written file makes of the inputs, without being optimised."""
     source = file.read_bytes()
     if file.suffix == ".tflite":

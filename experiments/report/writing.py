@@ -78,6 +78,8 @@ def _latex(table: Table) -> str:
 def _failed(rows: Rows) -> str:
     lines = []
     for name, frame in rows.items():
+        if name == "cost":
+            continue
         if name != "tools" and "error" in frame:
             bad = frame[frame["error"].notna()]
             kinds = bad["error"].str.split(":").str[0].value_counts().sort_index()

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from experiments.make.collection import SMALL, Made, collection
-from experiments.report import running
+from experiments.report import running, tables
+from experiments.report.originals import originals
 from experiments.report.running import Work, measured, write_tables
+from experiments.report.runtimes import interval
 from experiments.report.tables import PLOTS, TABLES, ablation, greedy, strategies
 from experiments.report.writing import read, text, write
 from layoutsolve.errors import ModelError
@@ -50,9 +52,11 @@ def test_models_that_fail_are_rows() -> None:
 
 
 def test_the_same_rows_are_the_same_report(tmp_path: Path) -> None:
-    """Measured rows of a small model, by all measurements but those of tools; as files, read again."""
+    """Measured rows of a small model, by all measurements but those of tools and originals; as files, read
+    again.
+    """
     model = next(each for each in collection(SMALL) if each.family == "convnext")
-    works = [Work(name, model) for name in running.MEASURED if name != "tools"]
+    works = [Work(name, model) for name in running.MEASURED if name not in ("tools", "originals")]
     for work in works:
         with (tmp_path / f"{work.measurement}.jsonl").open("w") as file:
             file.writelines(pd.Series(row).to_json() + "\n" for row in measured(work))
@@ -63,7 +67,26 @@ def test_the_same_rows_are_the_same_report(tmp_path: Path) -> None:
     write(tmp_path, rows)
     assert (tmp_path / "REPORT.md").read_text() == text(rows)
     assert all((tmp_path / "plots" / f"{name}.{ending}").is_file() for name in PLOTS for ending in ("svg", "png"))
-    assert len(list((tmp_path / "tables").iterdir())) == len(TABLES) - 1, "all but that of tools"
+    assert len(list((tmp_path / "tables").iterdir())) == len(TABLES) - 4, "not of tools, originals and cost"
+
+
+def test_strategies_beside_their_originals() -> None:
+    """ONNX Runtime's optimizer is there; what is nowhere is a row that says so."""
+    model = next(each for each in collection(SMALL) if each.family == "plain onnx")
+    rows = {row["original"]: row for row in originals(model, model.make(), {})}
+    here = rows["ONNX Runtime, extended"]
+    assert (here["strategy"], here["theirs"], here["ours"], here["cause"]) == ("push", 0, 0, "")
+    absent = {name: row["refused"] for name, row in rows.items() if "refused" in row}
+    assert set(absent.values()) <= {"absent: not installed"}
+    frame = pd.DataFrame([{"family": "f", "model": "m", **row} for row in rows.values()])
+    told = tables.originals({"originals": frame}).frame.set_index("original").loc["ONNX Runtime, extended"]
+    assert (told["reads"], told["equal"], told["not explained"]) == (1, 1, 0)
+
+
+def test_intervals_hold_the_median() -> None:
+    found = interval([*range(1, 100), 1000], [1.0] * 100)
+    assert found == {"ratio": 50.5, "low": 41, "high": 60, "rounds": 100}
+    assert interval([2, 4], [1, 1]) == {"ratio": 3, "low": 2, "high": 4, "rounds": 2}
 
 
 def test_the_published_report_is_what_its_rows_say() -> None:
