@@ -380,6 +380,24 @@ def plot_greedy(rows: Rows) -> Figure:
     return figure
 
 
+def plot_strategies(rows: Rows) -> Figure:
+    """Of each model the Transposes that min-transpose saves, and the layout penalty that it takes for them."""
+    found = good(rows, "strategies")
+    found = found[found["strategy"] == OPTIMAL].pivot(
+        index="model", columns="objective", values=["transposes", "penalty"]
+    )
+    saved = found["transposes", "min-executed"] - found["transposes", "min-transpose"]
+    taken = found["penalty", "min-transpose"] - found["penalty", "min-executed"]
+    figure = Figure(figsize=(6, 3.4), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(saved, taken, s=9, alpha=0.6)
+    most = max(int(saved.max()), 1)
+    axes.plot([0, most], [0, most], linewidth=0.8, color="grey")
+    axes.set(xscale="symlog", yscale="symlog", xlabel="Transposes saved", ylabel="layout penalty taken")
+    axes.grid(alpha=0.3)
+    return figure
+
+
 def plot_ablation(rows: Rows) -> Figure:
     """How much more the optimum is where a part of the formulation is left out, over all models."""
     found = good(rows, "ablation")
@@ -445,6 +463,7 @@ def plot_engines(rows: Rows) -> Figure:
 
 
 PLOTS: Mapping[str, Callable[[Rows], Figure]] = {
+    "strategies": plot_strategies,
     "greedy": plot_greedy,
     "growth": plot_growth,
     "engines": plot_engines,
