@@ -3,12 +3,14 @@
 Quantised models are converted, and run on this processor and on emulated ones. What differs on an emulated one, on any
 of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed with the
 difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a folder,
-are judged by their own results on this processor.
+are judged by their own results on this processor. Of what differs is counted what does by more than 2 % of the range
+beyond that: the rest is rounding, of which another runtime has its own.
 
 Needs qemu-x86_64 (Debian's qemu-user).
 
     python -m experiments.compare.processors FOLDER [--only int8] [--processors Haswell EPYC]
         [--target ort-cpu signed.json]
+    python -m experiments.compare.processors FOLDER --processors --openvino PYTHON [--target openvino-cpu]
     python -m experiments.compare.processors FOLDER --with tf2onnx=THEIRS
 """
 
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -38,6 +41,9 @@ PROCESSORS = ("SandyBridge", "Haswell", "EPYC", "Skylake-Server", "EPYC-Milan", 
 
 SLACK = 1e-4
 """What sums of floats in another order may differ by, as a share of the range of an output."""
+
+FAR = 0.02
+"""A share of the range beyond which a result is not called rounding."""
 
 LEVELS = ("all", "extended", "basic", "none")
 """How far ONNX Runtime optimises; what is emulated runs at the first."""
@@ -82,6 +88,19 @@ def _loaded(path: Path) -> list[object]:
         return [found[name] for name in found.files]
 
 
+@dataclass(frozen=True)
+class Apart:
+    """How far a result is off, and what the levels of optimising differ by, as shares of the range."""
+
+    distance: float
+    limit: float
+
+    @property
+    def far(self) -> bool:
+        """Whether that is more than other rounding."""
+        return self.distance > self.limit + FAR
+
+
 def distance(one: Sequence[object], other: Sequence[object]) -> float:
     """The largest difference of two runs' outputs, as a share of the range that the first one has."""
     most = 0.0
@@ -101,9 +120,10 @@ def _apart(results: Sequence[Sequence[object]]) -> float:
     return max((distance(*pair) for pair in combinations(results, 2)), default=0.0)
 
 
-def differences(folder: Path, processors: Sequence[str], openvino: str = "") -> Mapping[str, Mapping[str, float]]:
-    """By processor and model what is beyond what two levels of optimising differ by on this processor; infinite where a
-    model that runs here does not run there. With the path of a Python that has it also of OpenVINO on this processor.
+def differences(folder: Path, processors: Sequence[str], openvino: str = "") -> Mapping[str, Mapping[str, Apart]]:
+    """By processor and model what is off beyond what two levels of optimising differ by on this processor; infinitely
+    where a model that runs here does not run there. With the path of a Python that has it also of OpenVINO on this
+    processor.
     """
     levels = [results(folder, level, inputs=MORE) for level in LEVELS]
     here = levels[0]
@@ -111,13 +131,20 @@ def differences(folder: Path, processors: Sequence[str], openvino: str = "") -> 
     runs = {processor: partial(results, folder, "all", emulated(processor)) for processor in processors}
     if openvino:
         runs["OpenVINO"] = partial(results, folder, "openvino", (openvino, "-I"))
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Apart]] = {}
     for processor, run in runs.items():
         there = run(inputs=INPUTS)
         apart = {name: distance(here[name][: len(own)], own) for name, own in there.items() if name in here}
         apart |= dict.fromkeys(here.keys() - there.keys(), float("inf"))
-        found[processor] = {name: value for name, value in apart.items() if value > limits[name]}
+        found[processor] = {name: Apart(value, limits[name]) for name, value in apart.items() if value > limits[name]}
     return found
+
+
+def _tell(title: str, differing: Mapping[str, Apart], count: int) -> None:
+    far = sum(each.far for each in differing.values())
+    print(f"* {title}: {len(differing)} of {count} differ, {far} by more than {FAR:.0%} of the range beyond levels")
+    for name, each in sorted(differing.items()):
+        print(f"  {name}: {each.distance:.2%} of the range, levels {each.limit:.2%}", flush=True)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -146,12 +173,10 @@ def main(given: Sequence[str] | None = None) -> None:
             apart, count = differences(folder, options.processors, options.openvino), len(list(folder.glob("*.onnx")))
             print(f"{name}: {count} models", flush=True)
             for processor, differing in apart.items():
-                print(f"* {name} on {processor}: {len(differing)} of {count} differ", flush=True)
-                for model_name, value in sorted(differing.items()):
-                    print(f"  {model_name}: {value:.2%} of the range")
+                _tell(f"{name} on {processor}", differing, count)
             told[name] = {"models": count, "differ": apart}
     if options.json:
-        options.json.write_text(json.dumps(told, indent=1))
+        options.json.write_text(json.dumps(told, indent=1, default=asdict))
     sys.exit(any(differing for name in options.target for differing in told[name]["differ"].values()))
 
 

@@ -85,8 +85,8 @@ def main(given: Sequence[str] | None = None) -> None:
         found = differences(Path(folder), options.processors)
     for processor, apart in found.items():
         print(f"{processor}: {len(apart)} of {options.count} differ")
-        for name, value in sorted(apart.items()):
-            print(f"  {name}: {value:.2%} of the range")
+        for name, each in sorted(apart.items()):
+            print(f"  {name}: {each.distance:.2%} of the range")
     sys.exit(any(found.values()))
 
 
