@@ -4,6 +4,7 @@ pixels of an image as pools.
 
 from __future__ import annotations
 
+from collections import deque
 from math import prod
 
 import numpy as np
@@ -20,6 +21,9 @@ FEWEST = 8
 
 PIXELS = 144
 """From so many on an image is rather transposed than summed pixel by pixel."""
+
+APART = frozenset(("Gemm", "MatMul", "Reshape"))
+"""Operators behind which nothing lies channels-last because of a convolution before them."""
 
 KEPT = ("kernel_shape", "strides", "pads", "dilations")
 """The attributes that a convolution has as an average has them."""
@@ -66,7 +70,7 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
     channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.
     """
     data = site.required(0)
-    if not data.in_bytes or site.node.storage or not _follows_convolution(site.graph, data.name):
+    if not data.in_bytes or site.node.storage or not follows_convolution(site.graph, data.name):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
@@ -82,11 +86,14 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-def _follows_convolution(graph: Graph, name: str) -> bool:
-    """Whether there is a convolution not far before a value."""
+def follows_convolution(graph: Graph, name: str) -> bool:
+    """Whether there is a convolution not far before a value, and nothing that lays images out anew behind it."""
+    waiting, seen = deque([name]), {name}
     for _ in range(FAR):
-        node = graph.producer(name)
-        if node is None or node.op in ("Conv", "Gemm", "MatMul", "Reshape"):
-            return node is not None and node.op == "Conv"
-        name = node.inputs[0]
+        node = graph.producer(waiting.popleft()) if waiting else None
+        if node is not None and node.op == "Conv":
+            return True
+        before = {*node.inputs} - seen if node is not None and node.op not in APART else set[str]()
+        seen |= before
+        waiting += sorted(before)
     return False

@@ -267,6 +267,30 @@ def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> No
     np.testing.assert_array_equal(run(written, data)[0], run(graph, data)[0])
 
 
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+@pytest.mark.parametrize("seed", range(12))
+def test_numbers_of_bytes_are_long_runs(operator: str, seed: int) -> None:
+    """Those of each channel as images lie in ONNX Runtime: behind a convolution channels-last; results stay."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    steps = Quant(np.array([0.1], np.float32), np.array([3], np.uint8))
+    image = [int(random.choice(sizes)) for sizes in ([1, 2], [3, 16, 255, 300], [3, 12], [2, 9])]
+    convolved, first = random.random() < 0.7, bool(random.integers(2))
+    x = b.input(*image, dtype="uint8", quant=steps)
+    if convolved:
+        kernel = b.constant(random.integers(0, 6, (image[1], image[1], 1, 1)), "uint8", steps)
+        x = b.op("Conv", x, kernel, shape=image, dtype="uint8", quant=steps, kernel_shape=(1, 1))
+    pair = [x, b.constant(random.integers(0, 256, (image[1], 1, 1)), "uint8", steps)]
+    y = b.op(operator, *(reversed(pair) if first else pair), shape=image, dtype="uint8", quant=steps)
+    graph = b.graph(y)
+    written = apply(assign(graph, target=only(operator, "repeated")))
+    (node,) = (node for node in written.nodes if node.op == operator)
+    wide = np.prod(written.values[node.inputs[0 if first else 1]].shape)  # type: ignore[arg-type]
+    runs = np.cumprod([image[axis] for axis in (1, 3, 2, 0)])
+    assert wide == next((run for run in runs if run >= 256), runs[-1]) if convolved else wide == image[1]
+    data = feeds(graph, seed)
+    np.testing.assert_array_equal(run(written, data)[0], run(graph, data)[0])
+
+
 def test_idioms_are_of_operators_with_rules() -> None:
     assert IDIOMS and {operator for operator, _ in IDIOMS} <= set(RULES)
 
