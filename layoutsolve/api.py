@@ -133,14 +133,23 @@ class _Request:
     budget: Budget
 
     def tflite(self) -> Conversion:
-        """The model in TensorFlow Lite."""
-        goal, boundary, reading = self.options.goal, self.options.boundary, self.options.reading
-        assignment = self._assignment(goal)
-        with self.stage("emit"):
-            from layoutsolve.tflite_result import as_tflite  # which few conversions need
+        """The model in TensorFlow Lite. Operators of a source in it that LiteRT does not express in the layouts that
+        are best for all keep theirs, and the others are decided again.
+        """
+        from layoutsolve.conversion.tflite_file import holding  # which few conversions need
+        from layoutsolve.tflite_result import as_tflite
 
-            made = Provenance.of(self.content, VERSION, self.options.text, self.options.own_target)
-            return as_tflite(self.content, self.graph, boundary, assignment, reading, made, self.budget, self.stage)
+        goal, boundary, reading = self.options.goal, self.options.boundary, self.options.reading
+        made = Provenance.of(self.content, VERSION, self.options.text, self.options.own_target)
+        graph, fixed = self.graph, frozenset[int]()
+        while True:  # one more time at most for each operator that is found to be fixed
+            assignment = self._assignment(goal, graph)
+            with self.stage("emit"):
+                found = as_tflite(self.content, graph, boundary, assignment, reading, made, self.budget, self.stage)
+            if found.fixed <= fixed:
+                return replace(found, fixed=fixed)
+            fixed |= found.fixed
+            graph = holding(self.graph, found.position, fixed)
 
     def no_worse(self) -> Conversion:
         """The model in ONNX; a source in ONNX itself where the target runs that faster."""
@@ -171,11 +180,11 @@ class _Request:
         how_read = (boundary, reading, external, content.file, origins)
         return Conversion(self.graph, assignment, model, self.stage.seconds, *how_read, mapped=content.mapped)
 
-    def _assignment(self, goal: Goal) -> Assignment:
+    def _assignment(self, goal: Goal, graph: Graph | None = None) -> Assignment:
         boundary, strategy = self.options.boundary, self.options.strategy
         with self.stage("solve"):
             return assign(
-                self.graph,
+                self.graph if graph is None else graph,
                 boundary,
                 strategy=strategy,
                 objective=goal.objective,

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from layoutsolve.solver.explanation.explain import Explained
 
 
+HELD = "operators keep their layouts that LiteRT does not express in those that are best for all"
+"""Why nothing is proven of some results in TensorFlow Lite."""
+
+
 @dataclass(frozen=True, repr=False)
 class Conversion:
     """Result of :func:`convert`: the ONNX model, its layouts, and their proof.
@@ -146,6 +150,11 @@ class Conversion:
     def to(self) -> str:
         """The format that is written: 'onnx' or 'tflite'."""
         return "onnx"
+
+    @property
+    def held(self) -> bool:
+        """Whether operators keep their layouts that the target would have in others, as these cannot be written."""
+        return False
 
     @property
     def main(self) -> int:

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 class TfliteConversion(Conversion):
     """Result of :func:`convert` with ``to="tflite"``. ``model`` is the bytes of the file.
 
-    ``kept`` is the reason why a source in TensorFlow Lite is returned byte for byte, '' where it is not.
+    ``kept`` is the reason why a source in TensorFlow Lite is returned byte for byte, '' where it is not, and ``fixed``
+    are the numbers of operators that keep their layouts, as LiteRT does not express them in others.
     """
 
     position: int = field(default=0, repr=False)
     made: Written = field(default_factory=Written, repr=False)
+    fixed: frozenset[int] = frozenset()
 
     transpose, reshape = "TRANSPOSE", "RESHAPE"
     """What the operators are called that move and reshape data."""
@@ -80,6 +82,11 @@ class TfliteConversion(Conversion):
     def to(self) -> str:
         """The format that is written: 'onnx' or 'tflite'."""
         return "tflite"
+
+    @property
+    def held(self) -> bool:
+        """Whether operators of the source keep their layouts, as LiteRT does not express them in others."""
+        return bool(self.fixed)
 
     @property
     def main(self) -> int:
@@ -160,7 +167,7 @@ def as_tflite(
         graph = replace(graph, figures=file.figures)
     how = stage.seconds, boundary, reading, None, content.file
     found = TfliteConversion(graph, assignment, cast("Any", file.data), *how, mapped=content.mapped)
-    return _told(replace(found, kept=file.kept, position=file.position, made=file.made))
+    return _told(replace(found, kept=file.kept, position=file.position, made=file.made, fixed=file.fixed))
 
 
 def _told(found: TfliteConversion) -> TfliteConversion:

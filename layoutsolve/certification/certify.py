@@ -12,7 +12,7 @@ from layoutsolve.conversion import arguments
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.io.source import Content, Source, load
-from layoutsolve.result import Conversion
+from layoutsolve.result import HELD, Conversion
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.statement.objective import coarse_levels, ranked
@@ -44,6 +44,8 @@ def _check_proving(conversion: Conversion) -> None:
             f"the source is returned unchanged: {conversion.kept}, so there are no rows to certify; without --certify"
             " it is written"
         )
+    if conversion.held:
+        raise CertificateError(f"{HELD}, so there are no rows to certify; without --certify it is written")
     strategy = conversion.assignment.strategy
     if strategy not in PROVING:
         raise CertificateError(

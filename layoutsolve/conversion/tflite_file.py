@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.conversion.graph_io import every_end, metadata
 from layoutsolve.conversion.provenance import Provenance
@@ -16,10 +17,11 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.source import Content
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.figures import Figures
-from layoutsolve.ir.graph import LOWERINGS, Graph
+from layoutsolve.ir.graph import KEPT, LOWERINGS, Graph, Node
 from layoutsolve.proto.data_movement import Moves
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.proof_scope import MOVES
 
 _MOVING, _VIEWS = "TRANSPOSE", frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 
@@ -27,7 +29,8 @@ _MOVING, _VIEWS = "TRANSPOSE", frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 @dataclass(frozen=True)
 class File:
     """The bytes of a file. A source in TensorFlow Lite may be ``kept``, for a reason; it has ``figures``, and the
-    subgraph at a ``position`` was converted. ``made`` is what is written for which operator.
+    subgraph at a ``position`` was converted. ``made`` is what is written for which operator. ``fixed`` are the
+    operators of the subgraph, by number, that LiteRT does not express in the layouts that were chosen.
     """
 
     data: bytes
@@ -35,6 +38,7 @@ class File:
     position: int = 0
     figures: Figures | None = None
     made: Written = field(default_factory=Written)
+    fixed: frozenset[int] = frozenset()
 
 
 def operators_of(model: Model) -> list[str]:
@@ -75,11 +79,25 @@ def tflite_file(
         model = written(applied, own, facts, made_of)
         kept = "" if moved or _gains(model, source, operators) else "no improvement"
         data = encode(model, budget) if not kept else bytes(content.data)
-    except UnsupportedError:
+    except UnsupportedError as error:
+        fixed = frozenset(gap.index for gap in error.gaps if gap.subgraph == own.position and gap.index >= 0)
         if moved:
             raise
         kept, data = "LiteRT's operators express no other layouts of it", bytes(content.data)
+        return File(data, kept, own.position, figures, made_of, fixed)
     return File(data, kept, own.position, figures, made_of)
+
+
+def holding(graph: Graph, position: int, fixed: Collection[int]) -> Graph:
+    """A graph whose operators of some numbers keep their layouts."""
+
+    def held(node: Node) -> Node:
+        origin = node.origin
+        if origin is None or origin.subgraph != position or origin.index not in fixed or node.op in MOVES:
+            return node
+        return node if node.domain or node.regions or node.region else replace(node, op=f"{KEPT}{node.op}")
+
+    return replace(graph, nodes=tuple(map(held, graph.nodes)))
 
 
 def _applied(

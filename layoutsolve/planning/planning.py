@@ -21,7 +21,7 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.plan_contents import facts_of, proven
-from layoutsolve.result import Conversion
+from layoutsolve.result import HELD, Conversion
 from layoutsolve.solver.proof.serialisation import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import Assignment, Tier
 from layoutsolve.solver.statement.backends import priced
@@ -46,6 +46,8 @@ def plan(source: Source, conversion: Conversion) -> Plan:
     content = load(source)
     if asked.kept:
         raise PlanError("no improvement, so the source is returned unchanged: there are no layouts to plan")
+    if asked.held:
+        raise PlanError(f"{HELD}, which a plan does not state")
     if asked.provenance.source != content.whole:
         raise PlanError("the source is not the one that was converted: its SHA-256 differs")
     with Stages(content)("plan"):

@@ -12,9 +12,9 @@ import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
 from experiments.make import demo
 from layoutsolve.emit.tflite.sharing import VIEWS
-from layoutsolve.errors import OptionError, UnsupportedError
+from layoutsolve.errors import CertificateError, OptionError, PlanError, UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
-from tests.builder import Builder
+from tests.builder import Builder, Quant
 from tests.random_models import network
 from tests.truth import litert
 
@@ -230,3 +230,33 @@ def test_variables_stay(shared: bool) -> None:
     steps = [[random.normal(size=(1, 3, 4, 2)).astype(np.float32)] for _ in range(4)]
     for one, other in zip(litert().steps(source, steps), litert().steps(found.data, steps), strict=True):
         np.testing.assert_array_equal(one.results[0], other.results[0])
+
+
+def test_an_operator_that_cannot_be_laid_out_otherwise_keeps_its_layout() -> None:
+    """LiteRT's kernel of MEAN on bytes rounds otherwise along other axes; Transposes elsewhere go all the same."""
+    steps, quant = Builder(), Quant((0.05,), (3,))
+    image, turned = (1, 6, 6, 4), (1, 4, 6, 6)
+    x = steps.input("x", image, "int8", quant=quant)
+    first, back = (
+        steps.constant(name, np.array(order, np.int32)) for name, order in (("f", (0, 3, 1, 2)), ("b", (0, 2, 3, 1)))
+    )
+    made = {
+        name: steps.tensor(name, shape, "int8", quant=quant)
+        for name, shape in (("t", turned), ("r", turned), ("y", image), ("m", (1, 4)), ("e", image))
+    }
+    steps.operator("TRANSPOSE", [x, first], [made["t"]])
+    steps.operator("RELU", [made["t"]], [made["r"]])
+    steps.operator("TRANSPOSE", [made["r"], back], [made["y"]])
+    steps.operator("RELU6", [made["y"]], [made["e"]])
+    axes = steps.constant("axes", np.array([2, 3], np.int32))
+    steps.operator("MEAN", [made["r"], axes], [made["m"]], {"keep_dims": False})
+    source = steps.finish(made["e"], made["m"])
+    found = layoutsolve.convert(source, to="tflite")
+    assert (found.kept, found.moves.transposes) == ("", 1)
+    given = [np.random.default_rng(2).integers(-128, 128, image).astype(np.int8)]
+    for one, other in zip(*(litert().run(each, given).results for each in (source, found.content(""))), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(CertificateError, match="keep their layouts"):
+        layoutsolve.certify(source, found)
+    with pytest.raises(PlanError, match="keep their layouts"):
+        layoutsolve.plan(source, found)
