@@ -13,6 +13,7 @@ _STORED = (*_BYTES, "int16")
 _WHOLE = ("int32", "int64")
 _PLAIN = (*_REAL, *_STORED, *_WHOLE)
 _MOVED = (*_PLAIN, "bool")
+_RARE = ("float16", "float64", "uint16", "uint64")
 
 TYPES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
@@ -35,9 +36,10 @@ TYPES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR"), ("bool",)),
     **dict.fromkeys(("POW", "SIGN", "SQUARED_DIFFERENCE"), (*_REAL, "int32")),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _MOVED),
-    **dict.fromkeys(("CONCATENATION", "SLICE", "STRIDED_SLICE"), (*_MOVED, "uint32")),
-    **dict.fromkeys(("BROADCAST_TO", "GATHER", "GATHER_ND", "ONE_HOT", "PAD", "PADV2", "REVERSE_V2"), _MOVED),
-    **dict.fromkeys(("TILE", "TRANSPOSE", "UNPACK"), _MOVED),
+    **dict.fromkeys(("BROADCAST_TO", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE"), (*_MOVED, "uint32", *_RARE)),
+    **dict.fromkeys(("GATHER_ND", "ONE_HOT", "PAD", "PADV2", "UNPACK"), _MOVED),
+    **dict.fromkeys(("GATHER", "REVERSE_V2"), (*_MOVED, "float16")),
+    "CONCATENATION": (*_MOVED, "uint32", "float16"),
     **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), (*_REAL, *_BYTES, *_WHOLE)),
     **dict.fromkeys(("MIRROR_PAD", "PACK"), _PLAIN),
     "ABS": (*_REAL, "int16", "int8", "int32"),
@@ -50,7 +52,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "DYNAMIC_UPDATE_SLICE": _MOVED,
     "MUL": (*_PLAIN, "uint32"),
     "QUANTIZE": (*_REAL, *_STORED),
-    "RESHAPE": (*_MOVED, "uint16", "uint32", "float16", "float64"),
+    "RESHAPE": (*_MOVED, "uint32", *_RARE),
     "SCATTER_ND": (*_REAL, *_BYTES, *_WHOLE, "bool"),
     "SELECT_V2": (*_MOVED, "uint32"),
     **dict.fromkeys(("SPLIT", "SPLIT_V"), _PLAIN),

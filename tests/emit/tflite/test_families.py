@@ -113,8 +113,25 @@ def ranks() -> Family:
     yield "ScatterND", Case(real(1), whole(0).reshape(1, 1), real(1), fed=(0, 2))
 
 
+def moved() -> Family:
+    """Types of which little more than data movement is known."""
+    for dtype in ("float16", "float64", "uint16", "uint32", "uint64"):
+        data = np.arange(24).reshape(2, 3, 4).astype(dtype)
+        for perm in ((2, 0, 1), (0, 2, 1)):
+            yield "Transpose", Case(data, perm=perm)
+        yield "Tile", Case(data, whole(1, 2, 1))
+        yield "Expand", Case(data[:, :1], whole(2, 3, 4))
+        yield "Slice", Case(data, whole(1, 0), whole(3, 2), whole(1, 2))
+        yield "Slice", Case(data, whole(0), whole(3), whole(1), whole(2))
+        yield "Flatten", Case(data)
+    half = np.arange(24).reshape(2, 3, 4).astype("float16")
+    yield "Concat", Case(half, half, fed=(0, 1), axis=1)
+    yield "Gather", Case(half, whole(2, 0), axis=1)
+    yield "Slice", Case(half, whole(-1), whole(-9), whole(1), whole(-1))
+
+
 FAMILIES: Mapping[str, Callable[[], Family]] = {
-    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes, nothing, ranks)
+    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes, nothing, ranks, moved)
 }
 
 
