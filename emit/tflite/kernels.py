@@ -28,6 +28,7 @@ TYPES: Mapping[str, Sequence[str]] = {
         ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), (*_REAL, *_STORED)
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"), (*_REAL, *_STORED)),
+    "BITWISE_XOR": (*_STORED, "int32", "uint16", "uint32"),
     "BATCH_MATMUL": (*_REAL, "int8", "int16"),
     "DEQUANTIZE": (*_REAL, *_STORED, "float16"),
     **dict.fromkeys(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "TOPK_V2"), _PLAIN),
@@ -65,7 +66,9 @@ _PLACE = {"ONE_HOT": 2, "SCATTER_ND": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_
 
 
 _ALIKE: Mapping[str, Sequence[int]] = {
-    **dict.fromkeys(("ADD", "ATAN2", "BATCH_MATMUL", "DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL"), (0, 1)),
+    **dict.fromkeys(
+        ("ADD", "ATAN2", "BATCH_MATMUL", "BITWISE_XOR", "DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL"), (0, 1)
+    ),
     **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"), (0, 1)),
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "POW", "PRELU", "SQUARED_DIFFERENCE", "SUB"), (0, 1)),
     **dict.fromkeys(("CONCATENATION", "PACK"), range(1 << 20)),

@@ -37,6 +37,7 @@ _UNARY = {
 
 _BINARY: Mapping[str, tuple[str, int]] = {
     "Add": ("ADD", 6),
+    "BitwiseXor": ("BITWISE_XOR", 4),
     "And": ("LOGICAL_AND", 4),
     "Div": ("DIV", 5),
     "Equal": ("EQUAL", 4),
@@ -73,6 +74,14 @@ def _fixed(scale: float, zero: int, call: Call) -> bool:
 def _unary(call: Call) -> None:
     """Write an operator of one operand."""
     call.write(_UNARY[call.op], [call.tensor(0)])
+
+
+@row("BitwiseNot")
+def bitwise_not(call: Call) -> None:
+    """BitwiseNot: each bit is not what it is, as where it differs from 1."""
+    dtype = np.dtype(call.output.dtype)
+    ones = call.constant(np.array(~dtype.type(0)), dtype.name)
+    call.write("BITWISE_XOR", [call.tensor(0), ones])
 
 
 def _signed(call: Call) -> bool:

@@ -89,6 +89,8 @@ LSTM = (real(5, 2, 3), real(2, 16, 3), real(2, 16, 4), real(2, 32), None, real(2
 LENGTHS, OTHERS = whole(2, 5, dtype="int32"), ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Relu"]
 TWICE = whole(1, 1, 2, 2, dtype="float32")
 GRU = real(5, 2, 3), real(1, 12, 3), real(1, 12, 4), real(1, 24)
+BITS = [whole([np.iinfo(dtype).min, 7, 0], [1, np.iinfo(dtype).max, 5], dtype=dtype)
+        for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32")]  # fmt: skip
 CASES: Mapping[str, Sequence[Case]] = {
     **{operator: [Case(P if operator in ("Reciprocal", "Tan") else X)] for operator in UNARY},
     **{
@@ -100,6 +102,8 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Or": [Case(FLAGS, FLAGS[:, ::-1], fed=(0, 1))],
     "Xor": [Case(FLAGS, FLAGS[:, ::-1], fed=(0, 1))],
     "Not": [Case(FLAGS)],
+    "BitwiseNot": [Case(each) for each in BITS],
+    "BitwiseXor": [case for each in BITS for case in (Case(each, each[::-1].copy(), fed=(0, 1)), Case(each, each[1]))],
     "Log": [Case(P)],
     "Sqrt": [Case(P)],
     "Gelu": [Case(X), Case(X, approximate="tanh")],
