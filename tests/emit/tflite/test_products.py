@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.verification.runtimes import OnnxRuntime
+from tests.builder import Builder, Quant
 from tests.truth import litert
 
 M, K, N = 3, 4, 5
@@ -81,3 +82,22 @@ def test_products_of_transposed_matrices(quantised: bool) -> None:
             (made,) = litert().run(found.content(""), given, delegate=delegate).results
             assert made.shape == expected.shape
             np.testing.assert_allclose(made, expected, rtol=1e-5, atol=SCALE * 1.01 if quantised else 1e-5)
+
+
+def test_int8_products_by_constants_stay_on_int8() -> None:
+    """By way of ONNX, where their result is transposed as well: a product with the weights on the left is one of floats
+    in LiteRT.
+    """
+    steps, quant = Builder(), Quant((0.05,), (3,))
+    x = steps.input("x", (8, 6), "int8", quant=quant)
+    order = steps.constant("order", np.array([1, 0], np.int32))
+    weights = steps.constant("w", np.arange(-24, 24).reshape(6, 8), "int8", quant=Quant((0.1,), (0,)))
+    turned, made = (steps.tensor(name, (6, size), "int8", quant=quant) for name, size in (("t", 8), ("m", 6)))
+    last = steps.tensor("y", (6, 6), "int8", quant=quant)
+    steps.operator("TRANSPOSE", [x, order], [turned])
+    steps.operator("FULLY_CONNECTED", [turned, weights, -1], [made])
+    steps.operator("TRANSPOSE", [made, order], [last])
+    between = layoutsolve.convert(steps.finish(last)).model
+    written = parse(layoutsolve.convert(between, to="tflite").content("")).subgraphs[0]
+    (product,) = [each for each in written.operators if each.name in ("FULLY_CONNECTED", "BATCH_MATMUL")]
+    assert product.name == "FULLY_CONNECTED" and written.tensors[product.outputs[0]].dtype == "int8"
