@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Scope, Stated, in_one
+from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Paid, Scope, Stated, in_one
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -64,7 +64,7 @@ def eliminated(
     counted = None if limit.over else in_one(costs)
     if counted is None:
         return None
-    choices = _solved(plan, costs, *counted)
+    choices = _solved(plan, costs, counted)
     return {number: domains[number][choices.get(number, 0)] for number in component.operators}
 
 
@@ -105,7 +105,7 @@ def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dic
     return {number: tuple(sorted(scope, key=place.__getitem__)) for number, scope in plan.items()}
 
 
-def _solved(plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, counted: Array) -> dict[int, int]:
+def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Paid, Array]) -> dict[int, int]:
     """The place of the cheapest row of each operator among the open ones, the first of equals.
 
     A table is made when the first of its operators is eliminated: all of them together would take much memory.
@@ -118,7 +118,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], scales: Array, count
             own[each.scope[0]].append(each)
     for number, scope in plan.items():
         paid = np.zeros((), np.int64)
-        tables = ((each.scope, each.table(scales, counted)) for each in own.pop(number))
+        tables = ((each.scope, each.table(counted[each.paid])) for each in own.pop(number))
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
             paid = paid + table.reshape([sizes.get(each, 1) for each in scope])

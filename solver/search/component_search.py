@@ -117,8 +117,7 @@ class _Search:
         at = (number for variable in self.component.variables for number, _ in self.problem.places(variable))
         around = {number: self.domains[number] for number in at}
         found = eliminated(self.problem, {**around, **self.open}, self.component, self.names, self.limit)
-        if found is not None:
-            self._take(found)
+        self._put(found or {})
         return found is not None
 
     def minimised(self) -> Outcome:

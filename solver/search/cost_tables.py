@@ -6,10 +6,10 @@ alone count each order that is wanted costs by itself, else all that are wanted 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import product
-from math import prod
-from typing import Any
+from math import gcd, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,9 @@ Array = NDArray[np.int64]
 Numbers = NDArray[np.intp]
 
 PRICED, PRICE = 2**12, 8
-"""The most combinations of layouts of a variable that have a price where groupings count, and the work of one."""
+"""The most combinations of layouts of a variable that have a price where groupings count, also the most entries of a
+table of prices that is kept for all variables that are alike; and the work of a price.
+"""
 
 MOVE, PAIRS = 3, 25
 """The work of a layout of others, and the moves that have a price in a unit of work."""
@@ -40,28 +42,35 @@ Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
+class Paid:
+    """What is paid by level, source and target."""
+
+    paid: Array
+
+    @cached_property
+    def facts(self) -> list[tuple[int, int, int]]:
+        """By level the greatest divisor, the most that is paid, and for how many targets of a source."""
+        most, targets = self.paid.max((1, 2)), np.count_nonzero(self.paid, 2).max(1)
+        return [*zip(np.gcd.reduce(self.paid, (1, 2)).tolist(), most.tolist(), targets.tolist(), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
 class Costs:
-    """What is paid for the alternatives of the operators in a ``scope``: by level ``paid`` from the source that is
+    """What is paid for the alternatives of the operators in a ``scope``: what is ``paid`` from the source that is
     ``written``, for each target that is ``wanted``, unless it was wanted before. Both are numbers along the axes of the
     operators.
     """
 
     scope: Scope
-    paid: Array
+    paid: Paid
     written: Numbers
     wanted: Sequence[Numbers]
 
-    @property
-    def most(self) -> Any:
-        """No less than what may be paid, by level."""
-        return np.minimum(np.count_nonzero(self.paid, 2).max(1), len(self.wanted)) * self.paid.max((1, 2))
-
-    def table(self, scales: Array, counted: Array) -> Array:
-        """What is paid for all alternatives in one number: each level in parts of a scale, so many times."""
-        paid = np.tensordot(counted, (self.paid.T // scales).T, 1)
-        total = np.zeros((), np.int64)
-        for at, own in enumerate(self.wanted):
-            fresh = np.all(np.broadcast_arrays(own == own, *(own != other for other in self.wanted[:at])), 0)
+    def table(self, paid: Array) -> Array:
+        """What is paid for all alternatives, by source and target in one number."""
+        total = paid[self.written, self.wanted[0]]
+        for at, own in enumerate(self.wanted[1:], 1):
+            fresh = np.all(np.broadcast_arrays(*(own != other for other in self.wanted[:at])), 0)
             total = total + paid[self.written, own] * fresh
         return total
 
@@ -74,13 +83,14 @@ class Stated:
     ) -> None:
         self.problem, self.domains, self.limit = problem, domains, limit
         self.levels, self.reshapes = levels, grouping(levels)
-        self.known: dict[Hashable, Array] = {}
+        self.known = problem.tables.setdefault(levels, {})
 
     def of_rows(self, number: int) -> Costs:
         """What the alternatives of an operator cost."""
-        rows = self.problem.operators[number].rows
-        paid = self._by_level([[rows[row].price for row in self.domains[number]]])
-        return Costs((number,), paid, np.zeros((), np.intp), [np.arange(paid.shape[2])])
+        rows, domain = self.problem.operators[number].rows, self.domains[number]
+        if (key := (id(rows), *domain)) not in self.known:
+            self.known[key] = Paid(self._by_level([[rows[row].price for row in domain]]))
+        return Costs((number,), self.known[key], np.zeros((), np.intp), [np.arange(len(domain))])
 
     def of_variable(self, variable: int, scope: Scope) -> Costs | None:
         """What moving a variable costs, from where it is written to what its readers want; None where that is too much
@@ -98,9 +108,10 @@ class Stated:
             wanted = [np.asarray(np.ravel_multi_index(np.broadcast_arrays(*wanted), sizes))]
         each = self.problem.variables[variable]
         key = (each.sizes, each.bytes, each.turns, each.joined, self.problem.charges(variable), *map(tuple, known))
-        if key not in self.known:
-            self.known[key] = self._priced(variable, *map(list, known))
-        return Costs(scope, self.known[key], written, wanted)
+        paid = self.known.get(key) or Paid(self._priced(variable, *map(list, known)))
+        if paid.paid.size <= PRICED:
+            self.known[key] = paid
+        return Costs(scope, paid, written, wanted)
 
     def _numbered(self, number: int, port: int, scope: Scope, numbers: dict[Layout, int]) -> Numbers:
         """The number of the layout that each row of an operator has at a port, along the operator's axis of a table."""
@@ -132,14 +143,21 @@ class Stated:
         return np.moveaxis(paid[at], 2, 0)
 
 
-def in_one(costs: Sequence[Costs]) -> tuple[Array, Array] | None:
-    """In parts of what each level is counted, and how often, so that all are one number in which each counts more than
-    all that come after it; None where that is too large.
+def in_one(costs: Sequence[Costs]) -> Mapping[Paid, Array] | None:
+    """What is paid as one number, in which each level counts more than all that come after it, in parts of what it is
+    counted in; None where that is too large.
     """
-    most = np.sum([each.most.astype(object) for each in costs], 0).tolist()
-    scales = np.gcd.reduce([np.gcd.reduce(each.paid, (1, 2)) for each in costs]).clip(1).tolist()
+    stated = dict.fromkeys(each.paid for each in costs)
+    paid = ([most * min(targets, len(each.wanted)) for _, most, targets in each.paid.facts] for each in costs)
+    most = [*map(sum, zip(*paid, strict=True))]
+    scales = [
+        gcd(*(level[0] for level in levels)) or 1 for levels in zip(*(each.facts for each in stated), strict=True)
+    ]
     counted, total = list[int](), 1
     for scale, each in zip(reversed(scales), reversed(most), strict=True):
         counted.insert(0, total)
         total *= 1 + each // scale
-    return None if total > TOTAL else (np.array(scales, np.int64), np.array(counted, np.int64))
+    if total > TOTAL:
+        return None
+    weights, parts = np.array(counted, np.int64), np.array(scales, np.int64)[:, None, None]
+    return {each: np.einsum("l,lst->st", weights, each.paid // parts) for each in stated}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import partial
 from itertools import chain, islice, pairwise, product
 
@@ -41,6 +42,12 @@ class Arrangements:
         ]
         self.full: dict[Arrangement, None] = {}
         self.partial: dict[Arrangement, dict[Slot, None]] = {}
+
+    def copy(self) -> Arrangements:
+        """The same, to which nothing was pushed, as to this one."""
+        made = copy(self)
+        made.full, made.partial = {}, {}
+        return made
 
     def start(self) -> Iterator[Row]:
         """Source order; where the labels with a price are better first or last, with them there."""

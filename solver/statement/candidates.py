@@ -76,11 +76,11 @@ class Candidates:
         relation = self.entries[number].relation
         if relation is None:
             return None
-        key, orders = (limit, relation.key), self.orders  # what is made must not refer back to this: a cycle stays
+        key = (limit, relation.key)
         if key not in self.memos:
             exact = self.kept is not None
             most = ROWS if exact or self.orders else AT_ONCE
-            self.memos[key] = Memoised(lambda: Alternatives(relation, limit, orders, exact, most), limit)
+            self.memos[key] = Memoised(Alternatives(relation, limit, self.orders, exact, most), limit)
         return self.memos[key].copy(limit)
 
     def problem(self, enough: int | None = None) -> LayoutProblem:
@@ -100,13 +100,16 @@ class Candidates:
             self._reach(self.kept)
         return self._problem()
 
-    def charging(self, charged: Collection[int], limit: Limit, most: int = BLOCKS) -> LayoutProblem:
+    def charging(
+        self, charged: Collection[int], limit: Limit, most: int = BLOCKS, enough: int | None = None
+    ) -> LayoutProblem:
         """The problem in which moves of some variables alone cost what they do, which have all orders of at ``most`` so
         many blocks. It goes on from the problem that is stated, whose operators it shares but for those that get more
-        rows.
+        rows, and ends, ``capped``, where there are more of these than are ``enough``.
         """
         made = copy(self)
         made.limit, made.most = limit, max(self.most, factorial(most)) * INTERMEDIATE
+        made.enough = self.enough if enough is None else enough
         made.alternatives = [each and each.copy(limit) for each in self.alternatives]
         made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
         made.stated, made.queue = list(self.stated), deque()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from functools import partial
 from itertools import chain, groupby, islice, product
 from math import prod
@@ -69,6 +70,13 @@ class Placements:
         if not self.form.mixed:
             return tuple((label,) for label in place)
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
+
+    def copy(self) -> Placements:
+        """The same, to which nothing was pushed, as to this one."""
+        made = copy(self)
+        made.waiting, made.last, made.known = dict(self.waiting), [], [[*parts] for parts in self.known]
+        made.places = [{layout: [*choices] for layout, choices in each.items()} for each in self.places]
+        return made
 
     def start(self) -> list[Row]:
         return self._taken([*self.waiting])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
@@ -132,6 +133,11 @@ class LayoutProblem:
         """Those of moves with their time, where they were asked for."""
         return {}
 
+    @cached_property
+    def tables(self) -> dict[Hashable, dict[Hashable, Any]]:
+        """By objective levels, those of what rows and moves cost (:mod:`layoutsolve.solver.search.cost_tables`)."""
+        return {}
+
     def moves_to(self, variable: int, target: Layout) -> Mapping[Price, Sequence[Layout]]:
         """What moving a variable to a layout costs from those of other orders that it may be written in, which are few
         prices.
@@ -241,7 +247,9 @@ class LayoutProblem:
         """The same problem, in which other variables have exact conversion costs."""
         made = replace(self, charged=charged)
         known = vars(self)
-        vars(made).update({name: known[name] for name in ("writers", "readers", "written", "_prices") if name in known})
+        vars(made).update(
+            {name: known[name] for name in ("writers", "readers", "written", "_prices", "tables") if name in known}
+        )
         return made
 
     def moving(self) -> list[int]:

@@ -32,17 +32,17 @@ class _State:
 
 class Memoised:
     """The rows of one operator. What was asked before of any that is alike, one a :meth:`copy` of another, is looked up
-    in a tree of requests. New rows spend from a ``limit``.
+    in a tree of requests, which begins with alternatives that were asked nothing. New rows spend from a ``limit``.
     """
 
     def __init__(
-        self, make: Callable[[], Alternatives], limit: Limit, state: _State | None = None, asked: Iterable[Request] = ()
+        self, first: Alternatives, limit: Limit, state: _State | None = None, asked: Iterable[Request] = ()
     ) -> None:
-        self._make, self._limit, self._state, self._asked = make, limit, state or _State(), [*asked]
+        self._first, self._limit, self._state, self._asked = first, limit, state or _State(), [*asked]
 
     def copy(self, limit: Limit) -> Memoised:
         """Another operator of which the same was asked, and whose new rows spend from a limit."""
-        return Memoised(self._make, limit, self._state, self._asked)
+        return Memoised(self._first, limit, self._state, self._asked)
 
     @property
     def capped(self) -> bool:
@@ -63,7 +63,7 @@ class Memoised:
         return known
 
     def _replayed(self) -> Alternatives:
-        alternatives = self._make()
+        alternatives = self._first.copy()
         for method, given in self._asked:
             method(alternatives, *given)
         return alternatives

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cache, partial
 from itertools import chain
 
@@ -63,6 +64,15 @@ class Alternatives:
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
             for number, port in enumerate(self.ports)
         ]
+
+    def copy(self) -> Alternatives:
+        """The same, of which nothing was asked, as of this one."""
+        made = copy(self)
+        made._free, made._priced, made._paid = set(), set(), {}
+        made.makers = [maker.copy() for maker in self.makers]
+        made.arranged = [maker for maker in made.makers if isinstance(maker, Arrangements)]
+        made.placed = [maker for maker in made.makers if isinstance(maker, Placements)]
+        return made
 
     def spend_from(self, limit: Limit) -> None:
         """Have what follows spend from a limit, and be cut off when it is over."""
