@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from layoutsolve.verification.verdict import Verification
 
 
+COLOURS = (1, 3, 4)
+"""The channels that images have."""
+
 SHOWN = 8
 """How many inputs, and outputs, are listed that are stored as in the source."""
 
@@ -134,6 +137,8 @@ def _notes(conversion: Conversion) -> list[str]:
         lines.append(f"  {conversion.report['target']}: {conversion.share}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
+    if first := _first_already(conversion):
+        lines.append(f"  {listed(first)} may have channels first in the source already, which 'keep' leaves so")
     if conversion.selected:
         what = f"{counted(conversion.selected, 'int8 layer')} would saturate on x86 without VNNI"
         lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
@@ -146,6 +151,15 @@ def _notes(conversion: Conversion) -> list[str]:
         what = f"{counted(len(dropped), 'input')} of the source {many}"
         lines.append(f"  {what}, {listed(dropped)} (--initializer-inputs keep)")
     return lines
+
+
+def _first_already(conversion: Conversion) -> list[str]:
+    """The names of images that were made NCHW as if they were NHWC, but whose sizes are rather those of NCHW."""
+    moved = [end for end in conversion.moved_ends if not end.chosen and end.permutation == (0, 3, 1, 2)]
+    shapes = [conversion.graph.values[end.tensor].shape for end in moved]
+    return [
+        end.name for end, shape in zip(moved, shapes, strict=True) if shape[1] in COLOURS and shape[3] not in COLOURS
+    ]
 
 
 def _requests(done: Done) -> list[str]:

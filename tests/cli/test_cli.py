@@ -130,6 +130,23 @@ def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[st
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
 
 
+@pytest.mark.parametrize("ends", ["nchw", "keep", "free"])
+@pytest.mark.parametrize(
+    ("shape", "already"), [((1, 3, 8, 8), True), ((1, 1, 9, 9), True), ((1, 8, 8, 3), False), ((1, 3, 8, 3), False)]
+)
+def test_images_that_may_be_channels_first_already(
+    shape: tuple[int, ...], already: bool, ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A source that was exported from PyTorch may be; it is said where they are moved as if they were not."""
+    builder = Builder()
+    y = builder.tensor("y", shape)
+    builder.operator("ABS", [builder.input("x", shape)], [y], {})
+    (tmp_path / "net.tflite").write_bytes(builder.finish(y))
+    assert main([str(tmp_path / "net.tflite"), "--inputs", ends]) == 0
+    said = "'x' may have channels first in the source already, which 'keep' leaves so" in capsys.readouterr().out
+    assert said == (already and ends == "nchw")
+
+
 def test_convert_is_no_file(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The word that other tools begin with means the same: it is not one more model, of a batch that overwrites."""
     shown = []
