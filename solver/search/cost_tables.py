@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.presolve import price_of_layouts
 from layoutsolve.solver.statement.objective import Levels, grouping, ranked
+from layoutsolve.solver.statement.price import price_of_layouts
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.solver.statement.price import price_of_moves
+from layoutsolve.solver.statement.price import price_of_layouts
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
-from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
 
@@ -29,12 +28,6 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
         if problem.writers[variable] is not None:
             total += price_of_layouts(problem, variable, written, set(wanted))
     return total
-
-
-def price_of_layouts(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
-    """What moving a variable to what its readers want costs, and parting what is better left joined."""
-    moved = price_of_moves(problem, variable, written, wanted)
-    return moved + Price(regrouped=1) if problem.variables[variable].joined and wanted - {written} else moved
 
 
 Domains = list[list[int]]
@@ -68,34 +61,30 @@ def _loses(problem: LayoutProblem, variable: int) -> bool:
         return False
     places = problem.places(variable)
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
-    wanted = set[Layout]().union(*found[1:])
+    wanted = {layout for layouts in found[1:] for layout in layouts}
     return bool(wanted) and problem.loses(variable, found[0], wanted)
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:
     """The connected parts of what is still open; operators meet at a variable if their rows differ there."""
-    parents = list(range(len(problem.operators)))
-
-    def find(number: int) -> int:
-        while parents[number] != number:
-            parents[number] = parents[parents[number]]
-            number = parents[number]
-        return number
-
+    joined: dict[int, list[int]] = {}
     touched: dict[int, int] = {}
     for number, operator in enumerate(problem.operators):
         if len(domains[number]) > 1:
+            joined[number] = [number]
             for port in varying(problem, domains, number):
                 first = touched.setdefault(operator.ports[port], number)
-                parents[find(number)] = find(first)
+                few, many = sorted((joined[number], joined[first]), key=len)
+                if few is not many:
+                    many += few
+                    joined.update(dict.fromkeys(few, many))
     members: dict[int, list[int]] = {}
-    for number, domain in enumerate(domains):
-        if len(domain) > 1:
-            members.setdefault(find(number), []).append(number)
-    shared: dict[int, list[int]] = {root: [] for root in members}
+    shared: dict[int, list[int]] = {}
+    for number, (root, *_) in joined.items():
+        members.setdefault(root, []).append(number)
     for variable, number in sorted(touched.items()):
-        shared[find(number)].append(variable)
-    return [Component(tuple(operators), tuple(shared[root])) for root, operators in members.items()]
+        shared.setdefault(joined[number][0], []).append(variable)
+    return [Component(tuple(operators), tuple(shared.get(root, ()))) for root, operators in members.items()]
 
 
 def varying(problem: LayoutProblem, domains: Sequence[Sequence[int]], number: int) -> list[int]:

@@ -74,3 +74,9 @@ def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wante
         return FREE
     moves = deliver(written, frozenset(wanted), problem.variables[variable].rigid)
     return sum((problem.move_price(variable, *each) for each in moves[1:]), problem.move_price(variable, *moves[0]))
+
+
+def price_of_layouts(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
+    """What moving a variable to what its readers want costs, and parting what is better left joined."""
+    moved = price_of_moves(problem, variable, written, wanted)
+    return moved + Price(regrouped=1) if problem.variables[variable].joined and wanted - {written} else moved
