@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from layoutsolve.base import gc_pause
 from layoutsolve.ir.graph import Graph, Node, Shape, Value
 from layoutsolve.solver import assign
 
@@ -147,11 +148,12 @@ class Measurement:
 
 
 def measure(operators: int, seed: int, objective: str, limit: float | None) -> Measurement:
-    """Make a network and solve it."""
+    """Make a network and solve it, with the collector paused as in any conversion."""
     graph = network(operators, seed)
-    start = time.process_time()
-    found = assign(graph, objective=objective, seconds=limit)
-    seconds = time.process_time() - start
+    with gc_pause.paused():
+        start = time.process_time()
+        found = assign(graph, objective=objective, seconds=limit)
+        seconds = time.process_time() - start
     count = sum(not node.pattern for node in graph.nodes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Measurement(
