@@ -68,10 +68,14 @@ def reduce(call: Call) -> None:
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
     elif real_dtype(x) in ("int8", "uint8", "int16"):
-        found = call.write(
-            op, [cast_to(call, x, "int32"), vector], shape, call.temporary("wide", "int32"), **attributes
-        )
+        wide = cast_to(call, x, "int32")
+        if name == "REDUCE_PROD" and _is_known(x, axes):
+            found = call.reshaped(_multiplied(call, wide, axes), shape, "wide")
+        else:
+            found = call.write(op, [wide, vector], shape, call.temporary("wide", "int32"), **attributes)
         store(call, found, slot)
+    elif name == "REDUCE_PROD" and real_dtype(x) in ("int32", "int64") and _is_known(x, axes):
+        call.reshape(_multiplied(call, x, axes), shape, slot)
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
         _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
@@ -83,6 +87,29 @@ def reduce(call: Call) -> None:
     else:
         storage = name in ("REDUCE_MAX", "REDUCE_MIN") and moves([x], slot.dtype, slot.quant, BYTES)
         call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
+
+
+def _is_known(x: Value, axes: Sequence[int]) -> bool:
+    """Whether there are elements along some axes, and it is known how many."""
+    return all(isinstance(x.shape[axis], int) and x.shape[axis] for axis in axes)
+
+
+def _multiplied(call: Call, x: Value, axes: Sequence[int]) -> Value:
+    """The product of integers along axes of known sizes, which become 1, half by half. It wraps where it is larger than
+    the type, as LiteRT's does; ONNX Runtime's ReduceProd computes integers in float64, and saturates.
+    """
+    for axis in axes:
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        while (size := static(call, [x.shape[axis]], "size")[0]) > 1:
+            half, rest = divmod(size, 2)
+            sizes = [half, half, *[1] * rest]
+            parts = [((*before, each, *after), call.temporary("part", x.dtype)) for each in sizes]
+            first, second, *more = call.write_many("Split", [x, call.vector(sizes, "split")], parts, axis=axis)
+            x = call.write("Mul", [first, second], first.shape, call.temporary("product", x.dtype))
+            if more:
+                joined = (*before, half + 1, *after)
+                x = call.write("Concat", [x, *more], joined, call.temporary("rest", x.dtype), axis=axis)
+    return x
 
 
 def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> float:
@@ -310,8 +337,10 @@ def write_windows(call: Call, x: Value, start: Value, op: str, geometry: Geometr
 def write_reduced(call: Call, x: Value, start: Value, op: str, axes: Sequence[int], slot: Slot) -> None:
     """Write a reduction of plain numbers over axes, which go, by an ONNX operator of two, from ``start`` on."""
     value = cast_to(call, x, _computed(op, x.dtype))
-    if axes:
-        shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in axes)
+    shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in axes)
+    if axes and op == "Mul" and value.dtype.startswith("int") and _is_known(x, axes):
+        value = call.reshaped(_multiplied(call, value, axes), shape, "reduced")
+    elif axes:
         given = [value, call.vector(axes, "axes")]
         value = call.write(_OVER_WINDOWS[op], given, shape, call.like("reduced", value), keepdims=0)
     _started(call, op, start, value, slot)
@@ -348,5 +377,7 @@ def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: 
     gathered = [x, call.constant(picks.reshape(-1), "picks", "int64")]
     taken = call.write("Gather", gathered, (*before, count * window, *after), call.like("taken", x), axis=axis)
     apart = call.reshaped(taken, (*before, count, window, *after), "windows")
+    if op == "ReduceProd" and x.dtype.startswith("int"):
+        return call.reshaped(_multiplied(call, apart, [axis + 1]), (*before, count, *after), "reduced")
     reduced = [apart, call.vector([axis + 1], "axes")]
     return call.write(op, reduced, (*before, count, *after), call.like("reduced", x), keepdims=0)
