@@ -12,7 +12,7 @@ from layoutsolve.emit.tflite import Origins, Written, encode, written
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend import Reading, is_tflite
 from layoutsolve.frontend.tflite.lower import signature_of
-from layoutsolve.frontend.tflite.reading.model import Model
+from layoutsolve.frontend.tflite.reading.model import VIEWS, Model
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.source import Content
 from layoutsolve.ir.budget import Budget
@@ -23,7 +23,7 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.proof_scope import MOVES
 
-_MOVING, _VIEWS = "TRANSPOSE", frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
+_MOVING = "TRANSPOSE"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def operators_of(model: Model) -> list[str]:
 def counted_moves(model: Model, hidden: int = 0) -> Moves:
     """The Transposes and Reshapes of a model."""
     names = operators_of(model)
-    return Moves(names.count(_MOVING), sum(name in _VIEWS for name in names), hidden)
+    return Moves(names.count(_MOVING), sum(name in VIEWS for name in names), hidden)
 
 
 def tflite_file(

@@ -16,15 +16,12 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import Model, parse
 from layoutsolve.frontend.onnx.listing import described
 from layoutsolve.frontend.onnx.reading import Source as OnnxSource
+from layoutsolve.frontend.tflite.reading.model import VIEWS
 from layoutsolve.io.source import Content, load, on_disk
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.proto.messages import DOMAINS
 from layoutsolve.proto.scopes import nodes_of
 from layoutsolve.verification.runtimes import optimised, require
-
-LITE_VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
-"""The operators of TensorFlow Lite that give a tensor another shape and move nothing."""
-
 
 MOVING = ("Transpose", "TRANSPOSE")
 """The operator that moves data, as both formats call it."""
@@ -136,7 +133,7 @@ def _of_tflite(file: str, content: Content, model: Model) -> Facts:
         "TensorFlow Lite",
         dict(Counter(each.name for each, _ in operators)),
         running.count("TRANSPOSE"),
-        sum(map(running.count, LITE_VIEWS)),
+        sum(map(running.count, VIEWS)),
         len(content.data),
         inputs,
         outputs,

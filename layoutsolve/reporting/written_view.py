@@ -11,6 +11,7 @@ from onnx import helper
 
 from layoutsolve.base.wording import brief, counted
 from layoutsolve.emit import located
+from layoutsolve.frontend.tflite.reading.model import VIEWS
 from layoutsolve.inspection.explanation import Explanation, lines_of
 from layoutsolve.ir.graph import Node
 from layoutsolve.proto.messages import TYPES, permutation
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 MOVES = ("Transpose", "Reshape")
 QUANTISING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
-
-VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
-"""Operators of TensorFlow Lite that change a shape alone."""
 
 _NAMES = {code: name for name, code in TYPES.items()}
 

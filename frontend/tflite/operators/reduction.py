@@ -60,22 +60,19 @@ def reduce(call: Call) -> None:
     if not axes:
         copy(call, x)
         return
-    shape, vector = _reduced(x.shape, axes, keep), call.vector(axes, "axes")
-    op = _REDUCTIONS[name]
+    shape, op = _reduced(x.shape, axes, keep), _REDUCTIONS[name]
+    if real_dtype(x) in ("int8", "uint8", "int16"):
+        store(call, _without(call, op, cast_to(call, x, "int32"), axes, shape, "wide"), slot)
+        return
+    if name == "REDUCE_PROD" and real_dtype(x) in ("int32", "int64") and _is_known(x, axes):
+        call.reshape(_multiplied(call, x, axes), shape, slot)
+        return
+    vector = call.vector(axes, "axes")
     attributes: dict[str, Any] = {"keepdims": int(keep)}
     if name in ("REDUCE_ANY", "REDUCE_ALL"):
         numbers = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
-    elif real_dtype(x) in ("int8", "uint8", "int16"):
-        wide = cast_to(call, x, "int32")
-        if name == "REDUCE_PROD" and _is_known(x, axes):
-            found = call.reshaped(_multiplied(call, wide, axes), shape, "wide")
-        else:
-            found = call.write(op, [wide, vector], shape, call.temporary("wide", "int32"), **attributes)
-        store(call, found, slot)
-    elif name == "REDUCE_PROD" and real_dtype(x) in ("int32", "int64") and _is_known(x, axes):
-        call.reshape(_multiplied(call, x, axes), shape, slot)
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
         _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
@@ -92,6 +89,14 @@ def reduce(call: Call) -> None:
 def _is_known(x: Value, axes: Sequence[int]) -> bool:
     """Whether there are elements along some axes, and it is known how many."""
     return all(isinstance(x.shape[axis], int) and x.shape[axis] for axis in axes)
+
+
+def _without(call: Call, op: str, x: Value, axes: Sequence[int], shape: Shape, label: str) -> Value:
+    """Numbers that are reduced over axes, in a ``shape`` where these are 1 or left out."""
+    if op == "ReduceProd" and x.dtype.startswith("int") and _is_known(x, axes):
+        return call.reshaped(_multiplied(call, x, axes), shape, label)
+    keep = int(len(shape) == len(x.shape))
+    return call.write(op, [x, call.vector(axes, "axes")], shape, call.temporary(label, x.dtype), keepdims=keep)
 
 
 def _multiplied(call: Call, x: Value, axes: Sequence[int]) -> Value:
@@ -338,11 +343,8 @@ def write_reduced(call: Call, x: Value, start: Value, op: str, axes: Sequence[in
     """Write a reduction of plain numbers over axes, which go, by an ONNX operator of two, from ``start`` on."""
     value = cast_to(call, x, _computed(op, x.dtype))
     shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in axes)
-    if axes and op == "Mul" and value.dtype.startswith("int") and _is_known(x, axes):
-        value = call.reshaped(_multiplied(call, value, axes), shape, "reduced")
-    elif axes:
-        given = [value, call.vector(axes, "axes")]
-        value = call.write(_OVER_WINDOWS[op], given, shape, call.like("reduced", value), keepdims=0)
+    if axes:
+        value = _without(call, _OVER_WINDOWS[op], value, axes, shape, "reduced")
     _started(call, op, start, value, slot)
 
 
@@ -377,7 +379,4 @@ def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: 
     gathered = [x, call.constant(picks.reshape(-1), "picks", "int64")]
     taken = call.write("Gather", gathered, (*before, count * window, *after), call.like("taken", x), axis=axis)
     apart = call.reshaped(taken, (*before, count, window, *after), "windows")
-    if op == "ReduceProd" and x.dtype.startswith("int"):
-        return call.reshaped(_multiplied(call, apart, [axis + 1]), (*before, count, *after), "reduced")
-    reduced = [apart, call.vector([axis + 1], "axes")]
-    return call.write(op, reduced, (*before, count, *after), call.like("reduced", x), keepdims=0)
+    return _without(call, op, apart, [axis + 1], (*before, count, *after), "reduced")

@@ -12,6 +12,9 @@ from layoutsolve.ir.graph import Array
 MOST_DIMENSIONS = 16
 """More than any kernel of LiteRT takes that looks at dimensions at all."""
 
+VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
+"""The operators that give a tensor another shape and move nothing."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantization:
