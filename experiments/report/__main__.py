@@ -18,12 +18,14 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from experiments.make.collection import SMALL, Sizes, collection, growing
 from experiments.report.running import MEASURED, Work, client_of, run, write_tables
 from experiments.report.writing import read, write
+from layoutsolve import emit, frontend, solver
 
 PACKAGES = (
     "layoutsolve",
@@ -54,7 +56,22 @@ def environment(sizes: Sizes) -> dict[str, object]:
     lines = cpu.read_text().splitlines() if cpu.is_file() else []
     told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     machine = {"model": told.get("model name", platform.processor()), "flags": told.get("flags", "")}
-    return {"python": platform.python_version(), "versions": versions, "processor": machine, "sizes": asdict(sizes)}
+    return {
+        "python": platform.python_version(),
+        "versions": versions,
+        "code": code(),
+        "processor": machine,
+        "sizes": asdict(sizes),
+    }
+
+
+def code() -> dict[str, str]:
+    """A digest of the sources of each part of layoutsolve, for rows that are older than a change to be told."""
+    parts = {part.__name__: Path(str(part.__file__)).parent for part in (solver, frontend, emit)}
+    return {
+        name: sha256(b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))).hexdigest()[:16]
+        for name, folder in parts.items()
+    }
 
 
 def works(options: argparse.Namespace, sizes: Sizes) -> list[Work]:

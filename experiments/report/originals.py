@@ -296,7 +296,7 @@ def originals(model: Made, source: bytes | Graph, interpreters: Mapping[str, str
                     raise FailedError("absent", "not installed")
                 told = original.compare(source, python, Path(folder), *seed)
             except Exception as error:  # one that fails is a row
-                found.append({**head, "refused": str(error).strip().splitlines()[-1][:120]})
+                found.append({**head, "refused": (str(error).strip() or repr(error)).splitlines()[-1][:120]})
                 continue
         found.append({**head, "theirs": told.theirs, "ours": told.ours, "cause": told.cause})
     return found

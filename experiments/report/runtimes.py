@@ -16,7 +16,7 @@ import layoutsolve
 from experiments.measure.runtime import DEFAULT, WAYS
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.ir.graph import Graph
-from layoutsolve.measurement.bench import RUNTIMES, _lite, compiled
+from layoutsolve.measurement.bench import RUNTIMES, compiled, held
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.measurement.timing import Runner, loaded, rounds_of, timed
 from layoutsolve.verification.runtimes import LiteRT, optimised
@@ -100,7 +100,7 @@ def _litert(files: Files, stack: ExitStack) -> Mapping[str, Runner[Any]]:
         path = folder / f"{way}.tflite"
         path.write_bytes(file)
         with suppress(VerifyError):
-            found[way] = _lite(str(path), LITE, 1, True, stack.enter_context(LiteRT())).runner
+            found[way] = held(str(path), LITE, 1, True, stack.enter_context(LiteRT())).runner
     return found
 
 

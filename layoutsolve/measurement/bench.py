@@ -210,7 +210,7 @@ def _tried(
     loads: dict[str, Callable[[], Loaded]] = {RUNTIMES[0]: partial(_onnx, file, threads, level)}
     if is_tflite(model.data):
         loads = {
-            runtime: partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
+            runtime: partial(held, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
             for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2]))
             if delegate or plain
         }
@@ -261,8 +261,10 @@ class _Lite:
         return self.litert.turn(repeats)
 
 
-def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> Loaded:
-    """A file in LiteRT."""
+def held(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> Loaded:
+    """A file in LiteRT's process, with or without its ``delegate`` (XNNPACK). Raises :class:`VerifyError` where LiteRT
+    refuses it.
+    """
     source = Path(file).read_bytes()
     ports = litert.describe(source).inputs
     dynamic = any(size < 0 for port in ports for size in port.signature[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import inf, prod
+from math import inf
 from typing import TypeVar, overload
 
 import numpy as np
@@ -26,9 +26,6 @@ WIDE = 3.0
 
 WHOLE = 9
 """How large integers are where they are normally distributed and nothing speaks against it; others are 0 to 3."""
-
-EXACT = 53
-"""The bits of an integer that float64 has, as which ONNX Runtime multiplies integers."""
 
 FOLLOWED = {
     "RESHAPE",
@@ -172,36 +169,6 @@ def _sized(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(fixed=shape) if _values(graph, operator, 1) is None and min(shape, default=1) > 0 else Limits(1, 1)
 
 
-def _factors(dtype: str, count: int) -> Limits:
-    """Integers of which the product of so many is one of their type, and exact as float64: LiteRT keeps the lower bits
-    of a larger one, and ONNX Runtime has the largest number instead.
-    """
-    kind, largest = np.dtype(dtype), WHOLE
-    if kind.kind not in "iu":
-        return ANY
-    bits = min(8 * kind.itemsize - (kind.kind == "i"), EXACT)
-    while largest > 1 and largest**count >= 2**bits:
-        largest -= 1
-    return Limits(-largest if kind.kind == "i" else 0, largest)
-
-
-def _multiplied(graph: Subgraph, operator: Operator) -> Limits:
-    x, axes = graph.tensors[operator.inputs[0]], _values(graph, operator, 1)
-    count = prod(x.shape if axes is None else (x.shape[axis] for axis in axes if -len(x.shape) <= axis < len(x.shape)))
-    return ANY if quant_of(x) is not None else _factors(x.dtype, count)
-
-
-def _in_windows(graph: Subgraph, operator: Operator) -> Limits:
-    x, function = graph.tensors[operator.inputs[0]], operator.options["reduce_function"]
-    if function == 2:
-        return _factors(x.dtype, prod(_values(graph, operator, 2) or [1]))
-    return Limits(-1, 2) if function == 1 else ANY
-
-
-def _multiplied_in_windows(graph: Subgraph, operator: Operator) -> Limits:
-    return _factors(graph.tensors[operator.inputs[0]].dtype, prod(operator.options.get("window_dimensions") or [1]))
-
-
 def _bits(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(0, 8 * np.dtype(graph.tensors[operator.inputs[0]].dtype).itemsize - 1)
 
@@ -245,10 +212,6 @@ RULES: Mapping[tuple[str, int], Rule] = {
     ("LOG", 0): _above(0, 1),
     ("SQRT", 0): _above(0, 0),
     ("RSQRT", 0): _above(0, 1),
-    ("REDUCE_PROD", 0): _multiplied,
-    ("REDUCE_WINDOW", 0): _in_windows,
-    ("STABLEHLO_REDUCE_WINDOW by STABLEHLO_MULTIPLY", 0): _multiplied_in_windows,
-    ("STABLEHLO_REDUCE_WINDOW by MUL", 0): _multiplied_in_windows,
     ("STABLEHLO_SHIFT_LEFT", 1): _bits,
     ("PAD", 1): lambda graph, operator: Limits(0, 3),
     ("PADV2", 1): lambda graph, operator: Limits(0, 3),
@@ -318,22 +281,13 @@ def _of(model: Model, readers: Mapping[int, Sequence[tuple[Operator, int]]], sta
     floats = graph.tensors[start].dtype.startswith("float")
     while waiting:
         for operator, slot in readers.get(waiting.pop(), ()):
-            if (rule := (FLOATS if floats else RULES).get((_called(model, operator), slot))) is not None:
+            if (rule := (FLOATS if floats else RULES).get((operator.name, slot))) is not None:
                 found = found.within(rule(graph, operator))
             elif not floats and operator.name in FOLLOWED:
                 new = [index for index in operator.outputs if index not in seen]
                 seen.update(new)
                 waiting += new
     return found
-
-
-def _called(model: Model, operator: Operator) -> str:
-    """The name of an operator; of one that reduces by a subgraph of one operator, with that operator's."""
-    body = operator.options.get("body_subgraph_index")
-    if operator.name != "STABLEHLO_REDUCE_WINDOW" or not isinstance(body, int) or not 0 < body < len(model.subgraphs):
-        return operator.name
-    names = [each.name for each in model.subgraphs[body].operators]
-    return f"{operator.name} by {names[0]}" if len(names) == 1 else operator.name
 
 
 class Samples(Sequence[T]):

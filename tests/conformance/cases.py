@@ -201,7 +201,7 @@ class Table:
 
     def integers(self, *shape: int, low: int = -10, high: int = 10, dtype: str = "int32") -> Operand:
         """Plain integers from ``low`` to ``high`` inclusive."""
-        return Operand(self.random.integers(low, high + 1, shape).astype(dtype), dtype)
+        return Operand(self.random.integers(low, high, shape, np.int64, endpoint=True).astype(dtype), dtype)
 
     def booleans(self, *shape: int) -> Operand:
         """Truth values."""

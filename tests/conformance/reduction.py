@@ -48,7 +48,8 @@ def reductions(table: Table) -> None:
 @cases("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 def reductions_unusual(table: Table) -> None:
     for dtype in ("int32", "int64"):
-        source = table.integers(2, 3, 4, low=-9, high=9, dtype=dtype)
+        ends = np.iinfo(dtype)
+        source = table.integers(2, 3, 4, low=ends.min, high=ends.max, dtype=dtype)
         table.add(f"{dtype}", [source, stored(1)], plain(dtype), {"keep_dims": False})
     table.add("float32-scalar-axis", [table.real(2, 3, 4), constant(-1)], options={"keep_dims": True})
     table.add("float32-dynamic", [table.real(2, 3, 4).dynamic(0), stored(1, 2)], options={"keep_dims": False})
@@ -146,11 +147,10 @@ def windows(table: Table) -> None:
     for (name, start), (at, geometry) in product(functions.items(), enumerate(geometries)):
         vectors = [constant(each, "int64") for each in geometry]
         for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
-            low = 0 if dtype == "uint8" else -9
-            source = (
-                table.real(3, 8, 6) if dtype == "float32" else table.integers(3, 8, 6, low=low, high=9, dtype=dtype)
-            )
-            first = constant(max(start, low - 9) if dtype != "uint8" else abs(start), dtype)
+            ends = np.iinfo("int8" if dtype == "float32" else dtype)
+            whole = table.integers(3, 8, 6, low=ends.min, high=ends.max, dtype=dtype)
+            source = table.real(3, 8, 6) if dtype == "float32" else whole
+            first = constant(max(start, ends.min), dtype)
             table.add(f"{dtype}-{name}-{at}", [source, first, *vectors], plain(dtype), {"reduce_function": name})
             if at == 0 and name in ("ADD", "MAXIMUM"):
                 given = [source, fed(first.values, dtype), *vectors]

@@ -10,6 +10,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot
+from layoutsolve.frontend.tflite.operators.reduction import over_axes
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, cast_to, store, write_stored
 from layoutsolve.ir.graph import Value
 
@@ -119,8 +120,7 @@ def _whole(call: Call, x: Value, count: int, bits: int) -> Value:
     moved = [_unsigned(call, x), call.constant(np.arange(count) * bits, "shifts", "uint64")]
     shifted = call.write("BitShift", moved, x.shape, call.temporary("shifted", "uint64"), direction="LEFT")
     numbers = cast_to(call, shifted, "int64", "numbers")
-    axes = call.vector([len(x.shape) - 1], "axes")
-    return call.write("ReduceSum", [numbers, axes], x.shape[:-1], call.temporary("whole", "int64"), keepdims=0)
+    return over_axes(call, "ReduceSum", numbers, [len(x.shape) - 1], x.shape[:-1], "whole")
 
 
 def _unsigned(call: Call, x: Value) -> Value:

@@ -40,6 +40,10 @@ _REDUCTIONS = {
 }
 
 
+_COMBINED = {"ReduceSum": "Add", "ReduceProd": "Mul"}
+"""What makes a sum or a product of two numbers."""
+
+
 def _axes(call: Call, x: Value) -> tuple[int, ...]:
     return tuple(sorted({axis_of(axis, len(x.shape)) for axis in call.integers(1, "axes")}))
 
@@ -62,10 +66,10 @@ def reduce(call: Call) -> None:
         return
     shape, op = _reduced(x.shape, axes, keep), _REDUCTIONS[name]
     if real_dtype(x) in ("int8", "uint8", "int16"):
-        store(call, _without(call, op, cast_to(call, x, "int32"), axes, shape, "wide"), slot)
+        store(call, over_axes(call, op, cast_to(call, x, "int32"), axes, shape, "wide"), slot)
         return
-    if name == "REDUCE_PROD" and real_dtype(x) in ("int32", "int64") and _is_known(x, axes):
-        call.reshape(_multiplied(call, x, axes), shape, slot)
+    if op in _COMBINED and real_dtype(x) in ("int32", "int64"):
+        copy(call, over_axes(call, op, x, axes, shape, "whole"))
         return
     vector = call.vector(axes, "axes")
     attributes: dict[str, Any] = {"keepdims": int(keep)}
@@ -74,7 +78,7 @@ def reduce(call: Call) -> None:
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
-        _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
+        _integer_mean(call, x, axes, shape, attributes)
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
         mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
         call.write("Add", [mean, call.constant(offset, "offset", "float32")], shape, slot)
@@ -86,23 +90,21 @@ def reduce(call: Call) -> None:
         call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
 
 
-def _is_known(x: Value, axes: Sequence[int]) -> bool:
-    """Whether there are elements along some axes, and it is known how many."""
-    return all(isinstance(x.shape[axis], int) and x.shape[axis] for axis in axes)
-
-
-def _without(call: Call, op: str, x: Value, axes: Sequence[int], shape: Shape, label: str) -> Value:
-    """Numbers that are reduced over axes, in a ``shape`` where these are 1 or left out."""
-    if op == "ReduceProd" and x.dtype.startswith("int") and _is_known(x, axes):
-        return call.reshaped(_multiplied(call, x, axes), shape, label)
-    keep = int(len(shape) == len(x.shape))
-    return call.write(op, [x, call.vector(axes, "axes")], shape, call.temporary(label, x.dtype), keepdims=keep)
-
-
-def _multiplied(call: Call, x: Value, axes: Sequence[int]) -> Value:
-    """The product of integers along axes of known sizes, which become 1, half by half. It wraps where it is larger than
-    the type, as LiteRT's does; ONNX Runtime's ReduceProd computes integers in float64, and saturates.
+def over_axes(call: Call, op: str, x: Value, axes: Sequence[int], shape: Shape, label: str) -> Value:
+    """Numbers that are reduced over axes, in a ``shape`` where these are 1 or left out. Sums and products of integers
+    wrap where they are larger than the type, as LiteRT's do: ONNX Runtime's are computed in float64, and saturate.
     """
+    wraps = (op == "ReduceProd" and x.dtype.startswith("int")) or (op == "ReduceSum" and x.dtype == "int64")
+    if wraps and all(isinstance(x.shape[axis], int) and x.shape[axis] for axis in axes):
+        return call.reshaped(_combined(call, _COMBINED[op], x, axes), shape, label)
+    keep = int(len(shape) == len(x.shape))
+    wide = cast_to(call, x, "int64") if op == "ReduceSum" and x.dtype == "int32" else x
+    found = call.write(op, [wide, call.vector(axes, "axes")], shape, call.temporary(label, wide.dtype), keepdims=keep)
+    return cast_to(call, found, x.dtype)
+
+
+def _combined(call: Call, op: str, x: Value, axes: Sequence[int]) -> Value:
+    """Integers along axes of known sizes, which become 1, added or multiplied half by half."""
     for axis in axes:
         before, after = x.shape[:axis], x.shape[axis + 1 :]
         while (size := static(call, [x.shape[axis]], "size")[0]) > 1:
@@ -110,7 +112,7 @@ def _multiplied(call: Call, x: Value, axes: Sequence[int]) -> Value:
             sizes = [half, half, *[1] * rest]
             parts = [((*before, each, *after), call.temporary("part", x.dtype)) for each in sizes]
             first, second, *more = call.write_many("Split", [x, call.vector(sizes, "split")], parts, axis=axis)
-            x = call.write("Mul", [first, second], first.shape, call.temporary("product", x.dtype))
+            x = call.write(op, [first, second], first.shape, call.temporary("both", x.dtype))
             if more:
                 joined = (*before, half + 1, *after)
                 x = call.write("Concat", [x, *more], joined, call.temporary("rest", x.dtype), axis=axis)
@@ -160,14 +162,19 @@ def _signed(call: Call, value: Value, x: Value, above: float, below: float) -> V
     return call.write("Mul", [sign, call.constant(above, "lift", "float32")], value.shape, call.temporary("signed"))
 
 
-def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, attributes: dict[str, Any]) -> None:
-    """The mean of plain integers, rounded towards zero."""
-    dtype = real_dtype(x)
+def _integer_mean(call: Call, x: Value, axes: Sequence[int], shape: Shape, attributes: dict[str, Any]) -> None:
+    """The mean of plain integers, rounded towards zero; LiteRT adds them up in int64."""
+    dtype, count = real_dtype(x), product(x.shape[axis] for axis in axes)
     if not isinstance(count, int) or dtype not in ("int32", "int64"):
-        call.write("ReduceMean", [x, axes], shape, call.slot(), **attributes)
+        call.write("ReduceMean", [x, call.vector(axes, "axes")], shape, call.slot(), **attributes)
         return
-    total = call.write("ReduceSum", [x, axes], shape, call.temporary("total", dtype), **attributes)
-    call.write("Div", [total, call.constant(count, "count", dtype)], shape, call.slot())
+    if dtype == "int64":
+        total = over_axes(call, "ReduceSum", x, axes, shape, "total")
+    else:
+        numbers = [cast_to(call, x, "int64"), call.vector(axes, "axes")]
+        total = call.write("ReduceSum", numbers, shape, call.temporary("total", "int64"), **attributes)
+    mean = [total, call.constant(count, "count", "int64")]
+    copy(call, cast_to(call, call.write("Div", mean, shape, call.temporary("mean", "int64")), dtype))
 
 
 @lowers("ARG_MAX", "ARG_MIN", signature="FZB I -> I")
@@ -344,7 +351,7 @@ def write_reduced(call: Call, x: Value, start: Value, op: str, axes: Sequence[in
     value = cast_to(call, x, _computed(op, x.dtype))
     shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in axes)
     if axes:
-        value = _without(call, _OVER_WINDOWS[op], value, axes, shape, "reduced")
+        value = over_axes(call, _OVER_WINDOWS[op], value, axes, shape, "reduced")
     _started(call, op, start, value, slot)
 
 
@@ -379,4 +386,4 @@ def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: 
     gathered = [x, call.constant(picks.reshape(-1), "picks", "int64")]
     taken = call.write("Gather", gathered, (*before, count * window, *after), call.like("taken", x), axis=axis)
     apart = call.reshaped(taken, (*before, count, window, *after), "windows")
-    return _without(call, op, apart, [axis + 1], (*before, count, *after), "reduced")
+    return over_axes(call, op, apart, [axis + 1], (*before, count, *after), "reduced")
