@@ -127,7 +127,7 @@ class Part:
         operator.intermediates = list(intermediates) or None
         if custom_options:
             operator.customOptions = np.frombuffer(custom_options, np.uint8)
-        _set_options(operator, name, options)
+        _set_options(operator, name, {**_WRITTEN.get(name, {}), **(options or {})})
         self.subgraph.operators.append(operator)
 
     def outputs(self, *indices: int) -> None:
@@ -241,6 +241,10 @@ def encode(data: Any, dtype: str) -> bytes:
         shifted = parts.reshape(-1, count) << np.arange(0, 8, bits, dtype=np.uint8)
         return np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8).tobytes()
     return array.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+
+
+_WRITTEN: Mapping[str, Mapping[str, Any]] = {"RESHAPE": {"new_shape": []}, "SQUEEZE": {"squeeze_dims": []}}
+"""Options that converters of TensorFlow always write, for readers that fail without them, as tf2onnx."""
 
 
 def _set_options(operator: Any, name: str, options: Mapping[str, Any] | None) -> None:
