@@ -15,7 +15,7 @@ def parameters_of(
     another one.
     """
     dtype = dtype or writer.graph.values[name].dtype
-    scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
+    scale = writer.alike(quant.scale.reshape(()) if quant.axis is None else quant.scale)
     inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
     if dtype != "int32" and (not quant.block or quant.zero_point.any()):
         zero = writer.alike(np.asarray(quant.zero_point).reshape(scale.shape))
