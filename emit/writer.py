@@ -17,7 +17,7 @@ from layoutsolve.emit.tensors import fill, half_of, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
-from layoutsolve.ir.names import Names, short
+from layoutsolve.ir.names import Names, short, stem
 from layoutsolve.ir.saturation import saturating
 from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.proto.messages import (
@@ -163,7 +163,7 @@ class Writer:
         own = self.origin.name if self.origin is not None and self.origin.operator == op else ""
         if own and own not in self.taken:
             return self.taken.unique(own)
-        return self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
+        return self.taken.unique(f"{op}:{stem(outputs[0]) if outputs else ''}")
 
     def describe(self, name: str) -> None:
         """State the type of a value that is neither an input nor an output, if it is known."""

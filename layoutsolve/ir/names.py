@@ -22,6 +22,13 @@ def short(name: str) -> str:
     return f"{name[:_HEAD]}~{told}~{name[_HEAD + _DIGEST + 2 - LONGEST :]}"
 
 
+def stem(name: str) -> str:
+    """What names that derive from another begin with: of a fused operator, which TensorFlow Lite calls after all its
+    parts with semicolons between, the first. Runtimes copy every name many times while they load a model.
+    """
+    return short(name.partition(";")[0] or name)
+
+
 class Names:
     """The names that are taken."""
 
@@ -49,4 +56,4 @@ class Names:
 
     def derived(self, name: str, label: str) -> str:
         """A new name for something that belongs to what is called ``name``."""
-        return self.unique(f"{short(name)}/{label}")
+        return self.unique(f"{stem(name)}/{label}")
