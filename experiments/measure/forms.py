@@ -63,7 +63,7 @@ WHERE: Mapping[str, str] = {
     "storage weights selected": "8-bit weights whose U8S8 sums could saturate: int8 with VNNI, uint8 without, selected",
     "storage weights signed": "uint8 weights: int8",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
-    "storage narrow": "such 8-bit images of fewer channels than half a block: whole blocks too",
+    "storage narrow": "narrow 8-bit images: whole blocks; between other convolutions: runs of 4 channels, 16 at least",
     "storage pixel": "narrow channels-first images, int8 weights: padded to four channels",
     "storage real": "quantized results of a product that a LeakyRelu alone reads: rounded in float arithmetic",
     "storage views": "Transpose, Reshape and MaxPool before int8 kernels: behind DequantizeLinear, in float",

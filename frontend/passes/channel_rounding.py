@@ -4,7 +4,8 @@ Runtimes keep images in blocks of channels between convolutions. A depthwise con
 blocks leaves that format, or its kernel on bytes is a slower one; and so does a Pad that appends channels, which is how
 residual networks grow. Where all that touches some images keeps zeros zero, they get as many channels more as fill the
 last block: convolutions of all channels make zeros, and multiply them by zeros. Where an image grows within its last
-block, nothing is left to pad.
+block, nothing is left to pad. Convolutions of bytes have a kernel of their own for whole runs of channels and a block
+of results, beside which others take twice as long: these get as many channels more as it wants.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ POOLS = frozenset(("AveragePool", "GlobalAveragePool", "MaxPool"))
 KEEPING = frozenset(("Add", "Clip", "HardSwish", "Identity", "LeakyRelu", "PRelu", "Relu", "Sub"))
 """Operators on single elements that make zeros of zeros, where their constants allow it."""
 
+RUN = 4
+"""How many channels of bytes are multiplied at a time."""
+
 MOST = 2.0
 """How many times as many channels of floats as there were are still worth it."""
 
@@ -44,7 +48,9 @@ def rounded(graph: Graph, storage: Storage, budget: Budget) -> Graph:
     is written anew counts in the ``budget``.
     """
     block = storage.block
-    if block < 2 or not any(_may_gain(graph, node, block) for node in graph.nodes):
+    if block < 2 or not any(
+        _may_gain(graph, node, block) or (storage.narrow and _misses_kernel(graph, node, block)) for node in graph.nodes
+    ):
         return graph
     images = Images(graph)
     widths = images.widths(block, storage.narrow)
@@ -55,6 +61,18 @@ def _may_gain(graph: Graph, node: Node, block: int) -> bool:
     """Whether images could gain by whole blocks because of a node, as far as it tells by itself."""
     group = node.attributes.get("group", 1) if is_own(node, "Conv") else 1
     return is_own(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
+
+
+def _misses_kernel(graph: Graph, node: Node, block: int) -> bool:
+    """Whether a convolution of bytes over all channels has no whole runs of these, or fewer results than a block."""
+    if not is_own(node, "Conv") or node.attributes.get("group", 1) != 1 or not plain(graph, node):
+        return False
+    ends = [graph.values[name].shape for name in (node.inputs[0], node.outputs[0])]
+    if graph.values[node.inputs[0]].quant is None or not _blocked(graph, node):
+        return False
+    sizes = [shape[CHANNELS] for shape in ends if len(shape) == IMAGE]
+    known = [size for size in sizes if isinstance(size, int)]
+    return len(known) == len(ends) and (known[1] < block or any(size % RUN for size in known))
 
 
 @dataclass
@@ -91,15 +109,20 @@ class Images:
 
     def widths(self, block: int, narrow: int) -> dict[str, int]:
         """How many channels each image is to have, for those that get more; 8-bit images from ``narrow`` on."""
-        wanted = {self.classes.root(name) for node in self.graph.nodes for name in self._gaining(node, block)}
+        missing = [
+            node.inputs[0:1] + node.outputs for node in self.graph.nodes if _misses_kernel(self.graph, node, block)
+        ]
+        steps = {self.classes.root(name): RUN for names in missing if narrow for name in names}
+        steps |= {self.classes.root(name): block for node in self.graph.nodes for name in self._gaining(node, block)}
         kept = {self.classes.root(name) for name in self.stays if name in self.axes}
         real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
-        found, chosen = {}, wanted - kept
+        found = {}
         for name in self.axes:
-            channels = self.channels(name)
-            wide = -(-channels // block) * block
-            root, least = self.classes.root(name), wide / MOST
-            if root in chosen and wide > channels >= (least if root in real or not narrow else narrow):
+            channels, root = self.channels(name), self.classes.root(name)
+            step = steps.get(root, block)
+            wide = max(-(-channels // step) * step, block)
+            least = narrow if narrow and step == block and root not in real else wide / MOST
+            if root in steps and root not in kept and wide > channels >= least:
                 found[name] = wide
         pads = [node for node in self.graph.nodes if is_own(node, "Pad") and node.inputs[0] in found]
         while narrowing := [node for node in pads if self._narrows(node, found)]:

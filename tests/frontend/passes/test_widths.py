@@ -164,6 +164,19 @@ def test_narrow_images_of_bytes(channels: int, stored: bool) -> None:
     assert_same(graph, wider, feeds(graph, 1), *(() if stored else NEAR))
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(("channels", "wide"), [(6, 6), (8, 16), (12, 16), (15, 16), (16, 16), (18, 20), (24, 24)])
+def test_convolutions_of_bytes_have_whole_runs(channels: int, wide: int, stored: bool) -> None:
+    """Channels between convolutions of bytes over all of them, where that is asked for; the same numbers."""
+    b = Images(channels, stored)
+    x = b.wide(b.input(1, SIDE, SIDE, 4, dtype="int8" if stored else "float32", quant=b.quant()), channels)
+    graph = b.graph(b.wide(b.pooled(x), 20))
+    assert rounded(graph, STORAGE, Budget()) is graph
+    wider = rounded(graph, NARROW, Budget())
+    assert wider.values[x].shape[-1] == (wide if stored else channels)
+    assert_same(graph, wider, feeds(graph, 1), *(() if stored else NEAR))
+
+
 def test_narrow_images_that_meet_floats() -> None:
     """A class of images in which some hold floats is as wide as floats want it."""
     b = Images(1, stored=True)
