@@ -5,17 +5,23 @@ with plain kernels, of other targets, and of other converters' files, which ``--
 has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs all files as well, and its times are by
 those on what is converted for its own target. The means are the other way round: below 1 ours is faster. One of them is
 by whichever of the targets is the best for a model, and names models that take longer beyond what rounds disagree on.
+With ``--products`` the time of a model's products alone is among the others: what convolutions and fully-connected
+layers take in whichever of its files they take least in, by ONNX Runtime's profiler. No file is faster that has these
+kernels, whatever else is in it.
 
     python -m experiments.measure.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS]
-        [--openvino [TARGET]] [--seconds N] [--plot FILE.svg]
+        [--openvino [TARGET]] [--seconds N] [--products] [--plot FILE.svg]
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,13 +31,21 @@ from experiments.make.plot import bars
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
-from layoutsolve.measurement.timing import MOST
+from layoutsolve.measurement.profile import CONTAINERS
+from layoutsolve.measurement.timing import MOST, feeds_of
 from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 LEAST = 0.1
 """Milliseconds in LiteRT from which on a model counts in the means: below, runtimes spend their time on themselves."""
 
-XNNPACK = "LiteRT, XNNPACK"
+XNNPACK, PRODUCTS = "LiteRT, XNNPACK", "its products alone"
+
+_RUNS = 60
+"""How often a model runs in ONNX Runtime's profiler."""
+
+_MULTIPLYING = ("Conv", "Gemm", "MatMul")
+"""What the names of kernels contain that are products: QLinearConv, FusedConv, QGemm, MatMulInteger."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +68,10 @@ def measure(
     threads: int,
     openvino: str = "",
     most: float = MOST,
+    products: bool = False,
 ) -> Speed:
-    """Convert a model and time all its files; others' files and the source are left out where they do not run.
+    """Convert a model and time all its files, and its ``products`` alone; others' files and the source are left out
+    where they do not run.
 
     Raises ConversionError where it cannot be converted, VerifyError where a file of its own does not run.
     """
@@ -66,13 +82,42 @@ def measure(
         entries = _entries(
             [*names, str(model.path)], spared, {"threads": threads, "openvino": bool(openvino), "most": most}
         )
+        alone = [_of_products(each) for each in entries if products and names.get(each.file) in targets]
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
     own = ratios.pop(_vino(openvino), float("nan"))  # OpenVINO may refuse it, and has no times to compare with then
     ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
     ratios = {name: ratio for name, ratio in ratios.items() if not isnan(ratio)}
+    if alone:
+        ratios[PRODUCTS] = min(alone)
     return Speed(
         model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
     )
+
+
+def _of_products(entry: Measured) -> float:
+    """What the products of a file take by the default's time. What the profiler itself takes is the same for each node:
+    it is what all of them take there more than a run takes without it.
+    """
+    times = [(kind, 1e-3 * median(own)) for (kind, _), own in _profiled(Path(entry.file)).items()]
+    own = max(sum(time for _, time in times) - entry.milliseconds, 0.0) / max(len(times), 1)
+    left = [(kind, max(time - own, 0.0)) for kind, time in times]
+    spent = sum(time for kind, time in left if any(name in kind for name in _MULTIPLYING))
+    return entry.ratio * spent / (sum(time for _, time in left) or 1.0)
+
+
+def _profiled(model: Path) -> Mapping[tuple[str, str], Sequence[float]]:
+    """The microseconds of each run by kind and name of nodes, of those that hold no others."""
+    found = defaultdict[tuple[str, str], list[float]](list)
+    with TemporaryDirectory() as folder:
+        runtime = OnnxRuntime(model, threads=1, profile=Path(folder) / "profile")
+        feeds = feeds_of(runtime)
+        for _ in range(_RUNS):
+            runtime.run(feeds)
+        for event in json.loads(runtime.end_profiling().read_text()):
+            kind = event.get("args", {}).get("op_name", "")
+            if event["name"].endswith("_kernel_time") and kind not in CONTAINERS:
+                found[kind, event["name"]].append(event["dur"])
+    return found
 
 
 def _entries(files: Sequence[str], others: Sequence[str], options: Mapping[str, Any]) -> Sequence[Measured]:
@@ -138,6 +183,17 @@ def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
     return f"{title}: {', '.join(cells)}"
 
 
+def least(found: Sequence[Speed]) -> str:
+    """What products alone take by LiteRT's whole time, over all models and over those that take long enough."""
+    known = [each for each in found if {PRODUCTS, XNNPACK} <= each.ratios.keys()]
+    longer = [each for each in known if each.milliseconds * each.ratios[XNNPACK] >= LEAST]
+    alone = [mean([each.ratios[PRODUCTS] / each.ratios[XNNPACK] for each in rows]) for rows in (known, longer)]
+    return (
+        f"products alone by all of {XNNPACK}: {alone[0]:.2f} ({len(known)}), from {LEAST} ms of its time on "
+        f"{alone[1]:.2f} ({len(longer)})"
+    )
+
+
 def table(found: Sequence[Speed], targets: Sequence[str]) -> Iterator[str]:
     """A row for each folder of models: geometric mean and largest time of what is converted by the best of the targets,
     and by each other.
@@ -168,6 +224,7 @@ def main(given: Sequence[str] | None = None) -> None:
         metavar="N",
         help=f"seconds that each file runs at most (default: {MOST})",
     )
+    parser.add_argument("--products", action="store_true", help="also the time of products alone")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw all ratios")
     options = parser.parse_args(given)
     others = folders(options)
@@ -176,7 +233,8 @@ def main(given: Sequence[str] | None = None) -> None:
     failed: list[str] = []
     for model in models(options.folder, options.only):
         try:
-            found.append(measure(model, targets, others, options.threads, options.openvino, options.seconds))
+            given = (options.threads, options.openvino, options.seconds, options.products)
+            found.append(measure(model, targets, others, *given))
         except (layoutsolve.ConversionError, VerifyError) as error:
             failed.append(f"* {model.name}: {str(error).splitlines()[-1].strip()}")
             continue
@@ -191,6 +249,8 @@ def main(given: Sequence[str] | None = None) -> None:
         print(means(found, f"{len(chosen)} models of {title}", chosen))
         if options.target and chosen:
             print(f"  {slower(chosen, options.target)}")
+        if options.products and chosen:
+            print(f"  {least(chosen)}")
     print("", *table([each for each in found if each.quantised], options.target or ()), sep="\n")
     write_json(options.json, [vars(each) for each in found])
     if options.plot is not None:
