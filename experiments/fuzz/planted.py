@@ -4,7 +4,7 @@ For each case of an operator and each seed the graph behind its disguise is conv
 ONNX Runtime beside the planted one. Prints every graph that is left with more than were planted, or that computes
 something else, by operator and seed, then for each outcome how many there were: as planted, feasible (above by one,
 and not called optimal), kept (above, and called minimal with operators that are named as kept in their own layout, as
-Reshapes are whose blocks have no common factors), again (a second run on the result finds less in any tier) and above.
+Reshapes are whose blocks have no common factors), again (a second run on the result betters a proven tier) and above.
 The exit status is 1 if there is any of the last two, or a wrong result.
 """
 
@@ -23,6 +23,7 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.solver import OBJECTIVES
 from tests.graphs import computed, feeds, run
 from tests.solver.cases import CASES
+from tests.solver.converted_again import improved
 from tests.solver.planted import Planted, planted
 from tests.solver.standard import RELATED
 
@@ -47,12 +48,8 @@ def outcome(made: Planted, seed: int, objective: str, twice: bool) -> tuple[str,
         most = (
             layoutsolve.convert(serialise(made.base).SerializeToString(), objective=objective).assignment.tiers[0].value
         )
-    if twice:
-        again = layoutsolve.convert(found.model.SerializeToString(), objective=objective).assignment.tiers
-        pairs = [(tier.value, other.value) for tier, other in zip(found.assignment.tiers, again, strict=False)]
-        changed = next(((one, other) for one, other in pairs if one != other), (0, 0))
-        if changed[1] < changed[0]:
-            return "again", f"{changed[0]} and then {changed[1]}"
+    if twice and (less := improved(found)) is not None:
+        return "again", "stated {}, as it stands {}, and then {}".format(*less)
     if first.value <= most:
         return "as planted", ""
     kept = dict(found.assignment.kept)
