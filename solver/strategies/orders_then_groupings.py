@@ -27,7 +27,7 @@ groupings.
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
-COMPARED = 5_000
+COMPARED = 1_000
 """The most operators of a graph of which what is proven is compared with heuristics: of many, that takes longer than
 the proof.
 """
@@ -74,9 +74,9 @@ def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> 
         return found
     if found.charged or paid.hidden or (goal.timed and paid.transposes):
         known.append(push(graph, boundary, goal, limit.again().attempt(PUSHED)))
-    if paid.transposes and paid.reshapes:
-        others = (heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, propagate))
-        known += [other for other in others if _may_be(other, found)]
+    views = 0 if goal.timed else sum(node.op == "Transpose" for node in graph.nodes)
+    if paid.reshapes and views <= paid.transposes and paid.transposes:
+        known += [other for other in (transpose(graph, boundary, goal),) if _may_be(other, found)]
     return _best(known, found)
 
 
