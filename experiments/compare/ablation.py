@@ -60,7 +60,6 @@ _SEARCH: Any = vars(component_search)["_Search"]
 
 
 STAGES: Mapping[str, Sequence[Patch]] = {
-    "dominance": [(search, "open_rows", lambda problem, *_: [[*range(len(each.rows))] for each in problem.operators])],
     "elimination": [(component_search, "eliminated", _nothing)],
     "the LP relaxation": [(_SEARCH, "_relaxed", _nothing)],
     "rounding of the LP": [(_SEARCH, "_round", _nothing)],

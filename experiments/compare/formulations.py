@@ -45,7 +45,7 @@ from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
 from layoutsolve.solver.search.glop import Optimum
 from layoutsolve.solver.search.integer_program import Level, Literals, Program, dual_bound, limited
 from layoutsolve.solver.search.lp_relaxation import relaxed
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, price_of_component
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -370,7 +370,7 @@ def tasks(graph: Graph, goal: Goal) -> Iterator[Task]:
     """The components of a graph that have many combinations of rows."""
     stepped, levels = in_steps(graph), coarse(goal)
     problem = Statement(stepped, goal=goal).orders(Limit.of(len(stepped.nodes)), FEW)
-    domains = open_rows(problem)
+    domains = every_row(problem)
     start = [domain[0] for domain in domains]
     for component in components(problem, domains):
         if prod(len(domains[number]) for number in component.operators) > COMBINATIONS:

@@ -177,7 +177,6 @@ def _ports(variables: Iterable[int]) -> str:
 def _row(row: Row, operator: Operator, rules: Rules) -> str:
     inputs = operator.inputs
     remarks = [_way(row, rules[operator.node])] if row.form else []
-    remarks += [] if row.anchored else ["source only"]
     remarks += [_price(row.price)] if _price(row.price) else []
     text = f"{_layouts(row.layouts[:inputs])} -> {_layouts(row.layouts[inputs:])}"
     return f"{text}  # {', '.join(remarks)}" if remarks else text

@@ -1,4 +1,4 @@
-"""Presolve: which alternatives are dominated, and the connected components of what is left."""
+"""Presolve: the connected components of what there is to choose from."""
 
 from __future__ import annotations
 
@@ -34,20 +34,9 @@ Domains = list[list[int]]
 """For each operator the numbers of the rows that are still open."""
 
 
-def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
-    """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
-
-    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, an
-    intermediate order may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping
-    of a source layout may be the very one that is wanted, though nothing has led to it.
-    """
-    if not orders or uneven(problem):
-        return [list(range(len(operator.rows))) for operator in problem.operators]
-    domains = []
-    for operator in problem.operators:
-        anchored = [number for number, row in enumerate(operator.rows) if row.anchored]
-        domains.append(anchored or [0])
-    return domains
+def every_row(problem: LayoutProblem) -> Domains:
+    """All rows of each operator."""
+    return [list(range(len(operator.rows))) for operator in problem.operators]
 
 
 def uneven(problem: LayoutProblem) -> bool:

@@ -9,10 +9,10 @@ from math import prod
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.duplicated_initializers import copied_bytes
-from layoutsolve.solver.statement.objective import TIE, Levels, grouping, ranked
+from layoutsolve.solver.statement.objective import TIE, Levels, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.row import Row
@@ -59,7 +59,7 @@ class Solution:
 
 def solve(problem: LayoutProblem, levels: Levels, limit: Limit | None = None) -> Solution:
     """The cheapest alternatives of a problem: component by component."""
-    domains = open_rows(problem, not grouping(levels))
+    domains = every_row(problem)
     rows = [domain[0] for domain in domains]
     parts = _search(rows, problem, domains, levels, limit or unlimited())
     return concluded(problem, rows, levels, parts)

@@ -121,9 +121,9 @@ class Alternatives:
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
-        return self.fresh((row for maker in self.arranged for row in maker.rows(maker.logical)), anchored=False)
+        return self.fresh(row for maker in self.arranged for row in maker.rows(maker.logical))
 
-    def fresh(self, rows: Iterable[Row], anchored: bool = True) -> list[Row]:
+    def fresh(self, rows: Iterable[Row]) -> list[Row]:
         """Those rows that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
         for row in rows:
@@ -150,7 +150,7 @@ class Alternatives:
                 continue
             else:
                 self._priced.add((layouts, price))
-            fresh.append(Row(layouts, row.form, row.arrangement, price, anchored))
+            fresh.append(Row(layouts, row.form, row.arrangement, price))
             self._note(fresh[-1])
         return fresh
 

@@ -22,7 +22,7 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, uneven, varying
+from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
@@ -73,7 +73,7 @@ def _cut_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
 def cut_orders(problem: LayoutProblem, levels: Levels, limit: Limit | None = None) -> Solution:
     """The cheapest alternatives of a problem over orders. Raises :class:`StrategyError`."""
     limit = limit or unlimited()
-    domains = open_rows(problem)
+    domains = every_row(problem)
     rows = [domain[0] for domain in domains]
     found = components(problem, domains)
     for component in found:

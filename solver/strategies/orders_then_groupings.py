@@ -24,6 +24,9 @@ SEARCHED, ORDERS = 0.8, 0.8
 groupings.
 """
 
+GROUPED = 3_000_000
+"""The least work that groupings may take: they move nothing, so that they take no more than orders did beyond it."""
+
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
@@ -117,8 +120,10 @@ def _staged(statement: Statement, coarse: Levels, limit: Limit) -> Assignment | 
     """Orders first, by the ``coarse`` levels, and groupings then, by all levels of the goal; None where the limit ends
     before there are any.
     """
+    left = limit.work
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
-    return None if limit.expired else grouped(statement, orders, limit)
+    share = 1.0 if limit.timed else min(1.0, max(GROUPED, left - limit.work) / max(1, limit.work))
+    return None if limit.expired else grouped(statement, orders, limit.part(share))
 
 
 def grouped(statement: Statement, orders: Solution, limit: Limit) -> Assignment | None:

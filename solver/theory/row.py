@@ -61,15 +61,13 @@ class Row:
     """One alternative of an operator: the layout of each of its ports, inputs first.
 
     ``form`` is the number of the alternative among those of the operator's rule, ``arrangement`` the order of the
-    operator's slots from which the layouts come, ``price`` what the row itself costs. A row that is not ``anchored`` is
-    demanded by nothing: it is there to make every tensor's source layout available.
+    operator's slots from which the layouts come, ``price`` what the row itself costs.
     """
 
     layouts: tuple[Layout, ...]
     form: int = 0
     arrangement: Arrangement = ()
     price: Price = FREE
-    anchored: bool = True
 
     def same(self, other: Row) -> bool:
         """Whether it writes the operator as another row does: by the same form and arrangement, in the same layouts."""

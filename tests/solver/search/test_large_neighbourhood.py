@@ -7,7 +7,7 @@ import pytest
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import large_neighbourhood
 from layoutsolve.solver.search.large_neighbourhood import improved_together
-from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import components, every_row, price_of_component
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
@@ -19,7 +19,7 @@ TIERS = coarse_levels(OBJECTIVES["min-executed"]) or ()
 def improved(size: int, depth: int, limit: Limit) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """What the components of a grid cost at first, and when they are improved."""
     problem = Statement(conflicting_grid(size, depth)).orders()
-    domains = open_rows(problem)
+    domains = every_row(problem)
     first = [domain[0] for domain in domains]
     before, after = [], []
     for component in components(problem, domains):

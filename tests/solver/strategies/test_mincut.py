@@ -16,7 +16,7 @@ from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.component_search import solve_component
-from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.search.presolve import components, every_row, price_of_component
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
@@ -52,7 +52,7 @@ def random_problem(seed: int) -> LayoutProblem:
 
 def compared(problem: LayoutProblem, levels: Levels, counts: Counter[str]) -> None:
     """Cut every component of a problem that can be cut, and compare all levels with what searching finds."""
-    domains = open_rows(problem)
+    domains = every_row(problem)
     refused = False
     for component in components(problem, domains):
         start = [domain[0] for domain in domains]
@@ -160,7 +160,7 @@ def two_rows(first: int, second: int) -> LayoutProblem:
 def test_crossing_rows_are_refused() -> None:
     """An operator that always reads a tensor in both of its orders cannot be on one side of a cut."""
     for problem, crosses in ((two_rows(0, 1), False), (two_rows(1, 0), True)):
-        domains = open_rows(problem)
+        domains = every_row(problem)
         (component,) = components(problem, domains)
         if crosses:
             with pytest.raises(StrategyError, match=r"component of source, reader: its operators cross"):
@@ -183,7 +183,7 @@ def test_rows_that_are_no_lattice_are_refused() -> None:
     ):
         rows = tuple(Row(everything[index], price=Price(hidden=prices[index])) for index in wanted)
         problem = LayoutProblem(variables, (Operator("split", -1, (0, 1, 2), 0, rows), *ends))
-        domains = open_rows(problem)
+        domains = every_row(problem)
         (component,) = components(problem, domains)
         with pytest.raises(StrategyError, match=message):
             cut(problem, domains, component, TIERS)
@@ -215,8 +215,8 @@ def test_constants_do_not_count() -> None:
     )
     reader = replace(reader, ports=(0, 0, 2, 1), inputs=3, rows=rows)
     wider = LayoutProblem((*problem.variables, constant), (source, reader, end))
-    (component,) = components(wider, open_rows(wider))
-    assert cut(wider, open_rows(wider), component, TIERS).rows[1] in (0, 2)
+    (component,) = components(wider, every_row(wider))
+    assert cut(wider, every_row(wider), component, TIERS).rows[1] in (0, 2)
 
 
 @pytest.mark.parametrize("fault", ["unproven", "left out"])
