@@ -35,7 +35,7 @@ Domains = list[list[int]]
 
 
 def every_row(problem: LayoutProblem) -> Domains:
-    """All rows of each operator."""
+    """All alternatives of each operator."""
     return [list(range(len(operator.rows))) for operator in problem.operators]
 
 
