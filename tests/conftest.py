@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from math import isqrt
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,14 @@ def _kind(item: pytest.Item) -> object:
 
 
 def _count(family: list[pytest.Item], most: int | None) -> int:
-    """How many members of a family are run: as its mark says, where 0 is all of them, and no more than is asked for."""
+    """How many members of a family are run: as its mark says, where 0 is all of them, and no more than is asked for. Of
+    a case's own family they are more where it is large, as the root of twice its members is.
+    """
     mark = family[0].get_closest_marker("members")
     if mark is None:
         return most or MEMBERS
-    return min(int(mark.args[0]) or len(family), most or len(family))
+    own = isqrt(2 * len(family)) if mark.kwargs else 0
+    return min(max(int(mark.args[0]), own) or len(family), most or len(family))
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:

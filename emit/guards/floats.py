@@ -190,8 +190,6 @@ def _scales(scope: Scope, node: NodeProto, sizes: Sequence[int]) -> Sequence[flo
         return found
     known = scope.constant(node.input[3]) if len(node.input) > 3 else None
     made = scope.shape(node.output[0]) if known is None else known.tolist()
-    if len(made) != len(sizes):
-        return [1.0] * len(sizes)
     return [1.0 if new == old else new / old if old else 2.0 for old, new in zip(sizes, made, strict=True)]
 
 

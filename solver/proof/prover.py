@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layoutsolve.solver.proof.dual_bound import DualValues, Open, Place
+from layoutsolve.solver.proof.dual_bound import Open, Place
 from layoutsolve.solver.proof.layout_lp import Relaxation, Relaxed
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
 from layoutsolve.solver.theory.layout import Layout
@@ -78,8 +78,6 @@ class _Prover:
 
     def _tree(self, opened: Open, earlier: bool = True) -> Tree | None:
         """A proof of the target for the rows that are open; with ``earlier`` the earlier levels may strike out some."""
-        if not all(opened.values()):
-            return Step(0, (0,) * self.level, DualValues())
         self.steps -= 1
         if self.steps < 0:
             return None

@@ -20,6 +20,7 @@ from layoutsolve.base import processes
 from layoutsolve.batch import result_records
 from layoutsolve.batch.jobs import collected
 from layoutsolve.batch.result_records import RECORD
+from layoutsolve.batch.signatures import files_of
 from layoutsolve.batch.versions import versions
 from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ModelError, OptionError
@@ -219,6 +220,16 @@ def test_all_signatures(folder: Path, jobs: int, capsys: pytest.CaptureFixture[s
     main([*asked, "--resume"])
     again = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each.get("up_to_date") for each in again].count(True) == len(found)
+
+
+def test_files_of_signatures() -> None:
+    """Each has a name of its own, of letters that every system takes, and of no more than 64 of its signature's."""
+    for keys in (["one", "two"], ["a" * 64, "a" * 65, "a" * 99], ["\u00fc/:", "", "b"], ["A", "a"]):
+        names = files_of("out/x.onnx", keys)
+        assert len({name.casefold() for name in names}) == len(keys)
+        for key, name in zip(keys, names, strict=True):
+            part = name.removeprefix("out/x.").removesuffix(".onnx").split(".")[-1]
+            assert len(part) == min(max(len(key), 1), 64) and not set(part) & set("/:. ")
 
 
 def test_signatures_that_would_be_the_file_of_another_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,7 +211,7 @@ def stacking(channels: int, left: int, right: int, step: int) -> bytes:
 
 @cases("CUSTOM:SignalOverlapAdd")
 def overlaps(table: Table) -> None:
-    for shape, step in (((4, 8), 4), ((2, 3, 7), 3), ((1, 5), 5), ((2, 2, 5, 9), 2)):
+    for shape, step in (((3, 96), 48), ((2, 3, 7), 3), ((1, 5), 5), ((2, 2, 5, 9), 2)):
         for dtype in ("int16", "float32"):
             x = table.real(*shape) if dtype == "float32" else loud(table, "int16", *shape)
             kernel = first(partial(reference.OverlapAdd, shape[-1], step))

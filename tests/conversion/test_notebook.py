@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -10,7 +11,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.inspection.folding import HIDDEN, fold
-from layoutsolve.inspection.graph_svg import MOST, READ, _nodes, picture
+from layoutsolve.inspection.graph_svg import MOST, READ, TALL, _nodes, picture
+from layoutsolve.inspection.layered_drawing import STEP
 from layoutsolve.solver.theory.layout import order
 from tests.builder import Builder
 from tests.random_models import network
@@ -82,6 +84,21 @@ def test_pictures_of_graphs(seed: int) -> None:
     for number, (x, y, width, height) in enumerate(boxes):
         for left, top, wide, high in boxes[number + 1 :]:
             assert x + width <= left + 1 or left + wide <= x + 1 or y + height <= top or top + high <= y
+
+
+def test_columns_of_pictures() -> None:
+    """As many as keep a picture about so tall, each as full as the others, but for the last."""
+    for count in (3, 17, 18, 31, 55, 90, 150):
+        ops = [["Neg", "Abs", "Exp"][(at * at * 7 + at // 5) % 3] for at in range(count)]
+        nodes = [onnx.helper.make_node(op, [f"t{at}"], [f"t{at + 1}"]) for at, op in enumerate(ops)]
+        ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("t0", f"t{count}")]
+        model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]))
+        found = ElementTree.fromstring(picture(model))
+        boxes = [each for each in found.iter() if each.tag == "rect"]
+        middles = Counter(round((float(each.get("x", "")) + float(each.get("width", "")) / 2) / 9) for each in boxes)
+        columns = max(round(len(boxes) * STEP / TALL), 1)
+        most = -(-len(boxes) // columns)
+        assert [middles[each] for each in sorted(middles)][:-1] == [most] * (columns - 1)
 
 
 def test_pictures_of_any_size() -> None:

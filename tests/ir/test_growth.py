@@ -24,6 +24,7 @@ from layoutsolve.frontend.onnx.listing import listed
 from layoutsolve.frontend.onnx.reading import parse
 from layoutsolve.proto import rank_bounds, rank_limits
 from layoutsolve.proto.messages import ModelProto, native
+from layoutsolve.proto.scopes import nodes_of
 from tests.growing import (
     BEFORE,
     BEHIND,
@@ -169,6 +170,20 @@ def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
         made = layoutsolve.convert(source).model.SerializeToString()
         assert onnx_mutants.compared(source, made).word == "right"
         assert len(listed(parse(source))) == 1
+
+
+def test_what_was_hidden_comes_back() -> None:
+    found = set[str]()
+    for family in (family for name, family in DEEP.items() if "tiled" in name):
+        model = ModelProto.FromString(PLACES["loop"](family))
+        model.graph.node.add(op_type="Own", domain="own", input=[model.graph.input[0].name], output=["own"])
+        model.opset_import.add(domain="own", version=1)
+        aside = rank_limits.checked(model)
+        found |= rank_limits.hidden(aside)
+        rank_limits.bring_back(aside)
+        one, other = ([(node.op_type, node.domain) for node in nodes_of(each.graph)] for each in (model, aside))
+        assert one == other and list(aside.opset_import) == list(model.opset_import)
+    assert found
 
 
 @pytest.mark.members(1)

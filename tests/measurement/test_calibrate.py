@@ -16,8 +16,9 @@ import pytest
 
 from layoutsolve.cli import command_line
 from layoutsolve.errors import FAILED, MeasureError
-from layoutsolve.measurement import calibrate, forms
+from layoutsolve.measurement import calibrate, channels_last_convolutions, forms
 from layoutsolve.measurement.alternatives import Result, Verdict, groups, sections, steady
+from layoutsolve.measurement.channels_last_convolutions import NUMBERS, READING
 from layoutsolve.measurement.kernels import results
 from layoutsolve.measurement.transpose_cost import Move
 from layoutsolve.solver.targets.target import Cost
@@ -26,13 +27,13 @@ from layoutsolve.solver.targets.target_file import default_target, parsed
 FEW = """
 import sys
 from layoutsolve.cli.command_line import main
-from layoutsolve.measurement import alternatives, calibrate
+from layoutsolve.measurement import alternatives, calibrate, kernels
 groups = alternatives.groups
 alternatives.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
 calibrate.MOST_SPREAD = {most}
-sys.exit(main(["calibrate", "-o", {path!r}, *{more!r}]))
+sys.exit(main(["calibrate", "-o", {path!r}, *{more!r}]) or 9 * (not kernels._shared))
 """
-"""A calibration that takes seconds, since it measures one operator's ways."""
+"""A calibration that takes seconds, since it measures one operator's ways, with threads that models share."""
 
 
 def test_alternatives_of_an_operator_are_models_that_compute_as_much() -> None:
@@ -43,6 +44,16 @@ def test_alternatives_of_an_operator_are_models_that_compute_as_much() -> None:
             inferred = onnx.shape_inference.infer_shapes(variant.made, strict_mode=True, data_prop=True)
             sizes.add(prod(dim.dim_value for dim in inferred.graph.output[0].type.tensor_type.shape.dim))
         assert len(sizes) == 1 and min(sizes) > 0, group
+
+
+def test_convolutions_keep_the_size_of_images() -> None:
+    """But for their stride: they are padded on both sides alike."""
+    found = [group for group in channels_last_convolutions.windows() if group.operator == "Conv"]
+    for (side, _, channels, _, stride), group in zip(READING, found[:: len(NUMBERS)], strict=False):
+        for variant in group.variants:
+            inferred = onnx.shape_inference.infer_shapes(variant.made, strict_mode=True, data_prop=True)
+            sizes = [dim.dim_value for dim in inferred.graph.output[0].type.tensor_type.shape.dim]
+            assert prod(sizes) == channels * (-(-side // stride)) ** 2
 
 
 def result(operator: str, kind: str, ratio: float, loss: float, **facts: object) -> Result:
@@ -76,6 +87,9 @@ def test_what_is_written_is_a_target() -> None:
         forms.Found("PRelu", replace(candidate("limits"), idioms={"PRelu": ["limits"]}), 1.0, True, 0.0, True),
     ]
     ways = [result("LogSoftmax", "middle", 1.0, 0.0), result("CumSum", "outermost", 3.0, 2.5)]
+    lines = list(calibrate.table(made(ways, found)))
+    titles = [line[4:20].strip() if line.startswith(" ") else line for line in lines[:5]]
+    assert titles == ["int8:", "first", "second", "PRelu:", "limits"]
     target = parsed(json.dumps(made(ways, found).facts("mine")).encode(), "mine.json")
     assert (target.name, target.storage.unsigned, target.storage.weights) == ("mine", False, "signed")
     assert target.idioms["PRelu"] == ("limits",)
@@ -141,6 +155,8 @@ def test_candidates_compute_the_same() -> None:
     for candidates in (forms.choices()["int8"](), forms.choices()["PRelu"]()):
         for networks in zip(*(each.networks for each in candidates), strict=True):
             first, *others = (results(network, optimise=False)[0] for network in networks)
+            (port,) = networks[0].graph.input
+            assert first.shape[2:] == tuple(dim.dim_value for dim in port.type.tensor_type.shape.dim)[2:]
             for other in others:
                 lower = np.subtract(first, 128.0) if first.dtype == np.uint8 else first
                 lowered = np.subtract(other, 128.0) if other.dtype == np.uint8 else other

@@ -15,7 +15,9 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion
-from layoutsolve.errors import StrategyError
+from layoutsolve.emit import apply, dynamic_shapes
+from layoutsolve.emit.dynamic_shapes import computed
+from layoutsolve.errors import BudgetError, StrategyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.runtimes import OnnxRuntime, Run
@@ -51,6 +53,24 @@ def test_dynamic_network(make: Make, seed: int) -> None:
     truths = [litert().run(source, each) for each in given]
     for way in ({}, WAYS[seed % len(WAYS)], WAYS[(seed + 3) % len(WAYS)]):
         check(source, list(zip(given, truths, strict=True)), way)
+
+
+def test_sizes_take_no_more_operators_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are written count, and no others."""
+    for seed in range(3):
+        graph = apply(layoutsolve.convert(image_network(seed)[0]).assignment)
+        before = {name for node in graph.nodes for name in node.outputs if node.op != "Sizes"}
+        written = [node for node in computed(graph).nodes if before.isdisjoint(node.outputs)]
+        assert written
+        monkeypatch.setattr(dynamic_shapes, "_GROWTH", 0)
+        for spare in (len(written), len(written) - 1):
+            monkeypatch.setattr(dynamic_shapes, "_SPARE", spare)
+            if spare == len(written):
+                computed(graph)
+            else:
+                with pytest.raises(BudgetError, match="far more operators"):
+                    computed(graph)
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("make", [image_network, sequence_network])

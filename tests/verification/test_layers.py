@@ -88,6 +88,12 @@ def test_figures() -> None:
     close = Closeness(Port("x", "float32", (), (), (), ()))
     close.add(one, one)
     assert close.layer(3, "ADD").sqnr is None
+    small = Closeness(Port("x", "float32", (), (), (), ()))
+    small.add(one / 100, one / 50)
+    small.add(one / 100, one[::-1] / 50)
+    assert small.layer(3, "ADD").cosine == pytest.approx(0)
+    small.add(one / 50, one / 25)
+    assert small.layer(3, "ADD").cosine == pytest.approx(4 / 6)
     close.add(one, one + np.float32(0.1) * np.sqrt(2).astype(np.float32))
     found = close.layer(3, "ADD")
     assert found.sqnr == pytest.approx(20, abs=1e-3) and found.maximum == pytest.approx(0.0707, abs=1e-3)

@@ -33,8 +33,6 @@ def _content(call: Call) -> tuple[str, Array, Array]:
     if number not in call.draft.tables:
         raise GapError("its table is not filled before", _REMEDY)
     subgraph, operator = call.draft.tables[number]
-    if len(operator.inputs) != 3 or -1 in operator.inputs:
-        raise ModelError(f"{call.origin} has a table that is filled with {len(operator.inputs)} inputs, not 3")
     keys, values = (subgraph.tensors[index] for index in operator.inputs[1:])
     if (keys.dtype, values.dtype) not in _KINDS or keys.shape != values.shape:
         raise ModelError(f"{call.origin} has a table from {keys.dtype}{keys.shape} to {values.dtype}{values.shape}")

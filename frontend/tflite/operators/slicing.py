@@ -105,7 +105,7 @@ def masks_of(call: Call) -> Masks:
         ellipsis=call.option("ellipsis_mask"),
         new_axis=call.option("new_axis_mask"),
         shrink_axis=call.option("shrink_axis_mask"),
-        offset=bool(call.option("offset", False)),
+        offset=bool(call.option("offset")),
     )
 
 

@@ -93,6 +93,31 @@ def test_versions_are_the_lowest(name: str, dtype: str, shape: tuple[int, ...], 
     assert version_of(Operator(0, name, (0, 0), (1,), {}, version=9), tensors) == 9
 
 
+@pytest.mark.parametrize(
+    ("dtype", "version", "names"),
+    [
+        ("int16", 2, "LEAKY_RELU EXP LOG REDUCE_PROD FLOOR_MOD"),
+        ("int16", 3, "ADD AVERAGE_POOL_2D MAX_POOL_2D RELU TANH LOGISTIC LESS GREATER_EQUAL SOFTMAX MEAN MIRROR_PAD"),
+        ("int16", 3, "REDUCE_MAX REDUCE_MIN RELU6 RSQRT BATCH_MATMUL CONCATENATION PAD PADV2 PACK GATHER_ND TOPK_V2"),
+        ("int16", 3, "BROADCAST_TO DEQUANTIZE FLOOR_DIV"),
+        ("int16", 4, "MAXIMUM MINIMUM RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR UNPACK SLICE GATHER"),
+        ("int16", 5, "SUB TRANSPOSE"),
+        ("int8", 2, "ADD SUB MAXIMUM MINIMUM PACK UNPACK SLICE STRIDED_SLICE TRANSPOSE GATHER RELU RELU6 TANH SOFTMAX"),
+        ("int8", 2, "SUM MEAN PAD PADV2 CONCATENATION RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SPACE_TO_DEPTH SPLIT_V"),
+        ("int8", 2, "SELECT LESS GREATER EQUAL NOT_EQUAL LOG_SOFTMAX ARG_MAX ARG_MIN DEPTH_TO_SPACE BATCH_MATMUL EXP"),
+        ("int8", 3, "TILE REVERSE_V2 BROADCAST_TO FLOOR_DIV"),
+        ("bool", 3, "TRANSPOSE STRIDED_SLICE UNPACK GATHER"),
+        ("int64", 4, "ADD SUB"),
+        ("uint32", 4, "PACK CONCATENATION"),
+        ("string", 3, "EQUAL NOT_EQUAL SLICE"),
+    ],
+)
+def test_versions_of_types(dtype: str, version: int, names: str) -> None:
+    """As TensorFlow's ``op_version.cc`` gives them."""
+    tensors = [Tensor(number, str(number), dtype, (2,), (2,)) for number in range(2)]
+    assert {version_of(Operator(0, name, (0, 0), (1,), {}), tensors) for name in names.split()} == {version}
+
+
 def test_options_are_written_where_none_is_set() -> None:
     """Compilers read them, as vela does."""
     tensors = tuple(Tensor(number, str(number), "int8", (1, 2, 2, 1), (1, 2, 2, 1)) for number in range(2))

@@ -69,6 +69,24 @@ def curves() -> Family:
         yield "LpNormalization", Case(np.zeros((3, 4), np.float32), axis=axis, p=order)
 
 
+def far() -> Family:
+    """Numbers where functions have come to their ends, and polynomials that stand for them have left them."""
+    numbers = whole(-60, -9, -5, -4.25, -4, -3.75, 3.75, 4, 4.25, 5, 9, 60, dtype="float32")
+    for operator in (
+        "Elu",
+        "Erf",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "Mish",
+        "Sigmoid",
+        "Softplus",
+        "Softsign",
+        "Tanh",
+    ):
+        yield operator, Case(numbers)
+
+
 def plain_bytes() -> Family:
     """Integers that stand for themselves are compared, and interpolated, as such."""
     for operator, dtype in product(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), ("int8", "uint8")):
@@ -131,7 +149,8 @@ def moved() -> Family:
 
 
 FAMILIES: Mapping[str, Callable[[], Family]] = {
-    each.__name__: each for each in (transposed, pools, slices, squeezed, curves, plain_bytes, nothing, ranks, moved)
+    each.__name__: each
+    for each in (transposed, pools, slices, squeezed, curves, far, plain_bytes, nothing, ranks, moved)
 }
 
 
@@ -203,6 +222,13 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
     ),
     "no slope": ("Celu", lambda: Case(real(3), alpha=0.0)),
     "a sum of nothing": ("ReduceSum", lambda: Case(real(2, 0), whole(1))),
+    **{
+        f"{operator} along every other of many dimensions": (
+            operator,
+            lambda: Case(real(*[2] * 14), real(*[2, 1] * 7), fed=(0, 1)),
+        )
+        for operator in ("Min", "PRelu", "Sub")
+    },
 }
 
 

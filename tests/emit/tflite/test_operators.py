@@ -232,6 +232,22 @@ def test_every_operator_has_a_case() -> None:
 def test_operator(operator: str, number: int) -> None:
     """LiteRT gives what ONNX Runtime does, in its plain kernels and with XNNPACK."""
     model, given = CASES[operator][number].model(operator)
+    check(model, given)
+    if model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+        check(activated(model), given)
+
+
+def activated(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model with an activation behind its first result, which few operators have as a part of them."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    port = made.graph.output[0]
+    made.graph.node.append(helper.make_node("Relu", [port.name], ["active"]))
+    port.name = "active"
+    return made
+
+
+def check(model: onnx.ModelProto, given: list[Array]) -> None:
     truth = OnnxRuntime(model.SerializeToString(), level="none")
     expected = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
     written = layoutsolve.convert(model, to="tflite").content("")

@@ -399,21 +399,20 @@ def test_written_models_are_solved_again(tmp_path: Path) -> None:
         )
 
 
-def test_states_are_known_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("states", [1, 2])
+def test_states_are_known_again(states: int) -> None:
     """What layoutsolve writes with states is as good when it is solved again: a state takes any layout."""
+    from layoutsolve.emit import apply, serialise
+    from layoutsolve.solver import assign
     from tests.graphs import GraphBuilder
 
     builder = GraphBuilder(0)
-    now, become = builder.state(1, 4, 5, 6)
-    x = builder.conv(builder.input(1, 4, 5, 6), 6, kernel=3)
-    total = builder.add(x, now)
-    become(builder.relu(total))
-    y = builder.conv(builder.relu(total), 6, kernel=3)
-    del tmp_path
-    from layoutsolve.emit import apply, serialise
-    from layoutsolve.solver import assign
-
-    graph = builder.graph(y)
+    total = builder.conv(builder.input(1, 4, 5, 6), 6, kernel=3)
+    for _ in range(states):
+        now, become = builder.state(1, 4, 5, 6)
+        total = builder.add(total, now)
+        become(builder.relu(total))
+    graph = builder.graph(builder.conv(builder.relu(total), 6, kernel=3))
     plain = serialise(apply(assign(graph, strategy="transpose")))
     assert operators(plain).count("Transpose") == 4
     result = converted(plain)

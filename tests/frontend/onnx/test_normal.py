@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
+from tests.frontend.onnx.test_random import run
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ import layoutsolve
         ("ConvTranspose", [4, 5, 3, 3], 1, "5"),
         ("ConvTranspose", [4, "m", 3, 3], 1, "m"),
         ("ConvTranspose", [4, "m", 3, 3], 2, "2*m"),
+        ("ConvTranspose", [4, "m", "k", "k"], 2, "2*m"),
     ],
 )
 def test_channels_follow_from_weights(operator: str, weights: list[int | str], group: int, channels: str) -> None:
@@ -36,6 +38,22 @@ def test_channels_follow_from_weights(operator: str, weights: list[int | str], g
     source = helper.make_model(helper.make_graph(nodes, "g", [x, w], [y]), opset_imports=[helper.make_opsetid("", 18)])
     graph = layoutsolve.convert(source.SerializeToString()).graph
     assert str(graph.values["result"].shape[1]) == channels
+
+
+@pytest.mark.parametrize("inputs", [["x"], ["x", ""]])
+@pytest.mark.parametrize(("size", "axis", "count"), [("n", 0, 2), ("n", 0, 3), (7, 0, 2), (7, -2, 3), ("n", 1, 2)])
+def test_parts_without_sizes(inputs: list[str], size: int | str, axis: int, count: int) -> None:
+    """Sizes of a Split are written where that of all is known, and follow at run time elsewhere."""
+    names = [f"y{number}" for number in range(count)]
+    node = helper.make_node("Split", inputs, names, axis=axis, num_outputs=count)
+    port = helper.make_tensor_value_info("x", TensorProto.FLOAT, [size, 4])
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None]) for name in names]
+    graph = helper.make_graph([node], "parts", [port], results)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    found = layoutsolve.convert(source.SerializeToString()).model
+    given = {"x": np.arange(28, dtype=np.float32).reshape(7, 4)}
+    for one, other in zip(run(source, given), run(found, given), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

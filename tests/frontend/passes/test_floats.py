@@ -26,6 +26,7 @@ KINDS = (
     "Relu",
     "Clip",
     "Sigmoid",
+    "Tanh",
     "Identity",
     "meant",
     "Transpose",
@@ -121,8 +122,8 @@ def computed_alone(node: Node, given: list[Array]) -> Array:
     x, *others = given
     functions = {
         "Add": np.add, "Mul": np.multiply, "Sub": np.subtract, "Max": np.maximum, "Clip": np.clip,
-        "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: (np.tanh(x / 2) + 1) / 2, "Identity": np.array,
-        "Transpose": np.array, "ReduceMax": lambda x, _: x.max(1, keepdims=True),
+        "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: (np.tanh(x / 2) + 1) / 2, "Tanh": np.tanh,
+        "Identity": np.array, "Transpose": np.array, "ReduceMax": lambda x, _: x.max(1, keepdims=True),
     }  # fmt: skip
     return np.asarray(functions[node.op](x, *others))
 

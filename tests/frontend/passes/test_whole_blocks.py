@@ -121,10 +121,12 @@ def convolutions(graph: Graph) -> list[tuple[Node, tuple[int, int]]]:
     return found
 
 
-def in_blocks(graph: Graph) -> int:
-    """How many convolutions have a form in blocks."""
+def in_blocks(graph: Graph, *ops: str) -> int:
+    """How many convolutions, or those of some operators, have a form in blocks."""
     found = 0
     for node, (read, written) in convolutions(graph):
+        if node.op not in (ops or (node.op,)):
+            continue
         few = read < BLOCK and node.op == "Conv" and node.attributes.get("group", 1) == 1
         found += not written % BLOCK and (few or not read % BLOCK)
     return found
@@ -150,6 +152,7 @@ def test_much_is_changed(stored: bool) -> None:
     assert 20 < sum(wider is not graph for graph, wider in graphs) < 60
     assert sum(in_blocks(wider) for _, wider in graphs) > 1.5 * sum(in_blocks(graph) for graph, _ in graphs)
     assert sum(cuts(wider) > cuts(graph) for graph, wider in graphs) > 10
+    assert sum(in_blocks(wider, "ConvTranspose") - in_blocks(graph, "ConvTranspose") for graph, wider in graphs) > 5
 
 
 def test_what_a_convolution_is_worth() -> None:

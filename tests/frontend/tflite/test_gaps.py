@@ -70,6 +70,17 @@ def slopes_of_16_bits() -> bytes:
     return builder.finish(out)
 
 
+def table_without_values(*more: int) -> bytes:
+    """A table that is filled with keys alone."""
+    builder = Builder()
+    x, out = builder.input("x", (2,), "int64"), builder.tensor("out", (2,), "string")
+    table = builder.tensor("table", (1,), "resource")
+    builder.operator("HASHTABLE", [], [table], {"table_id": 3, "key_dtype": "int64", "value_dtype": "string"})
+    builder.operator("HASHTABLE_IMPORT", [table, builder.constant("keys", [1, 2], "int64"), *more], [])
+    builder.operator("HASHTABLE_FIND", [table, x, builder.constant("default", "?", "string")], [out])
+    return builder.finish(out)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -91,6 +102,9 @@ def slopes_of_16_bits() -> bytes:
         (one("RELU", [((4,), "int8")], ((4,), "int8")), "no quantization parameters"),
         (one("BITCAST", [((4,), "float32")], ((4,), "int32")), "reads the bits of float32"),
         (one("ATAN2", [((4,), "float64")] * 2, ((4,), "float64")), "angles of float64"),
+        *((one(f"CUSTOM:Flex{name}", [((4,), "float64")] * 2, ((4,), "float64")), "it computes on float64")
+          for name in ("DivNoNan", "Xlogy")),
+        (one("ABS", [((2**31 - 1, 2**31 - 1, 4), "float32")], ((1,), "float32")), "too much for any memory"),
         (one("MATRIX_DIAG", [((4,), "bool")], ((4, 4), "bool")), "diagonal of bool"),
         (
             one("SPARSE_TO_DENSE", [[[1], [1]], [4], ((2,), "float32"), ((), "float32")], ((4,), "float32")),
@@ -159,6 +173,9 @@ def test_gaps(source: bytes, reason: str) -> None:
             "takes parts",
         ),
         (one("DYNAMIC_UPDATE_SLICE", [((2,), "float32"), ((3,), "float32"), [0]], ((2,), "float32")), "puts"),
+        (scattered("", [[0, 1], [1, 0]]), "index vectors of 2 numbers for 1 axes"),
+        (table_without_values(), "HASHTABLE_IMPORT#1 has 2 inputs where its definition has 3"),
+        (table_without_values(-1), "HASHTABLE_IMPORT#1 lacks its input 2"),
     ],
 )
 def test_contradictions(source: bytes, reason: str) -> None:

@@ -99,6 +99,29 @@ def random_comparator(seed: int, meanings: list[Meaning]) -> Comparator:
     return write
 
 
+class Never(np.random.Generator):
+    """Draws that leave a comparator as it is usual."""
+
+    def random(self, *more: Any, **told: Any) -> Any:
+        """The largest."""
+        return 1.0
+
+
+@pytest.mark.parametrize("in_total", [False, True])
+@pytest.mark.parametrize(("left", "right"), [((0, 1), (0, 1)), ((1, 0), (1, 0)), ((), (3, 6)), ((3,), ())])
+def test_usual_comparators_sort(left: Sequence[int], right: Sequence[int], in_total: bool) -> None:
+    """In total order, zeros and NaN having one sign, or the one the other's."""
+
+    def write(part: Part, arguments: Sequence[int], _: str) -> int:
+        maker = Maker(part, arguments, Never(np.random.PCG64(0)))
+        sides = [maker.element(0, side, steps)[0] for side, steps in enumerate((left, right))]
+        return compared(part, *sides, 5, in_total)
+
+    data = NUMBERS[2:]
+    runtime = OnnxRuntime(layoutsolve.convert(sorting([Operand(data)], [data], 0, 0, write).source).content(""))
+    assert (runtime.run(feeds(runtime, [data], {}))[0] == np.sort(data)).all()
+
+
 def is_weak_order(comes_before: Callable[[Any, Any], bool], elements: Sequence[Any]) -> bool:
     """Whether a comparison sorts some elements: StableHLO says nothing of what others do."""
     before = {(a, b): comes_before(elements[a], elements[b]) for a, b in product(range(len(elements)), repeat=2)}

@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import replace
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,18 @@ def test_default_target_is_complete() -> None:
     assert set(target.hidden.values()) == {0, 1, 2, 3}
     assert not target.unsupported & set(target.hidden)
     assert set(target.latency.extra) >= {key for key, hidden in target.hidden.items() if hidden}
+
+
+def test_rows_are_priced_as_the_file_says() -> None:
+    """Each kind by what it costs hidden, and nothing is priced of which all kinds are free."""
+    target, row = default_target(), SimpleNamespace(form=0)
+    for (operator, kind), count in target.hidden.items():
+        if operator not in target.rated or kind.endswith("*"):
+            continue
+        price = target.weigh(operator, [kind])
+        assert (price is None) == (count == 0 and not target.latency.extra.get((operator, kind), 0))
+        found = None if price is None else price(row)  # type: ignore[arg-type]
+        assert found is None or found.hidden == count
 
 
 def image(*sizes: Dim, itemsize: int = 4, turns: int = 1) -> Variable:

@@ -15,8 +15,9 @@ from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.assign import assign
 from layoutsolve.solver.theory import atoms
 from layoutsolve.solver.theory.atoms import Atoms
+from layoutsolve.solver.theory.offer import rule_of
 from layoutsolve.solver.theory.relation import Arranged, Placed
-from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.solver.theory.rule import Rule, Site
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import result
 from tests.solver.theory.test_rules import check, random_ends, samples
@@ -63,7 +64,13 @@ def test_rows_of_what_is_left(operator: str) -> None:
     left = 0
     for seed in SEEDS:
         graph, random = entangled(operator, seed)
-        if any("." in label for port in rule_in(graph, operator).dims for labels in port for label in labels):
+        rule = rule_in(graph, operator)
+        renamed = {label for port in rule.dims for labels in port for label in labels if "." in label}
+        (node,) = [node for node in graph.nodes if node.op == operator]
+        before = rule_of(Site(graph, node))
+        labels = {label for port in rule.dims for each in port for label in each}
+        assert rule.solid >= renamed | (before.solid & labels)
+        if renamed:
             left += 1
             boundary, permutations = random_ends(graph, random)
             data = feeds(graph, seed)

@@ -24,6 +24,7 @@ from layoutsolve.solver.theory.offer import FORMS, rule_of
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import CONTRIB, RULES, Site, known_rule, operator_name
+from layoutsolve.solver.theory.rules.slicing import PATTERNS
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
@@ -119,6 +120,33 @@ def test_rows(operator: str, target: str, seed: int) -> None:
 def test_rows_of_siblings(operator: str) -> None:
     for seed in FEWER:
         test_rows(operator, DEFAULT_TARGET, seed)
+
+
+@pytest.mark.members(0)
+@pytest.mark.parametrize("operator", ["Attention", "RotaryEmbedding"])
+def test_rows_of_many_forms(operator: str) -> None:
+    """Masks, heads apart or within features, keys that were there before: more of them come together."""
+    for seed in range(FEWER[-1] + 1, 24):
+        test_rows(operator, DEFAULT_TARGET, seed)
+
+
+@pytest.mark.members(0)
+@pytest.mark.parametrize("axes", [(1,), (2,), (1, 2), (2, 3), (1, 3)])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_what_is_resampled_stays_whole(mode: str, axes: tuple[int, ...]) -> None:
+    """Also where it is a region alone that differs; and interpolation has a form that a kernel knows."""
+    for cropped in (False, True):
+        builder, shape = GraphBuilder(), [2, 4, 6, 8]
+        sizes = [2 * size if axis in axes and not cropped else size for axis, size in enumerate(shape)]
+        region = [0.0] * 4 + [0.5 if axis in axes else 1.0 for axis in range(4)]
+        given = [builder.input(*shape), builder.constant(region), "", builder.constant(sizes, "int64")]
+        how = "tf_crop_and_resize" if cropped else "half_pixel"
+        y = builder.op("Resize", *given, shape=sizes, mode=mode, coordinate_transformation_mode=how)
+        graph = builder.graph(y)
+        rule = rule_of(Site(graph, graph.nodes[-1]))
+        assert rule.solid == {f"k{axis}" for axis in axes} or rule.ways[0].kind == "as in the source"
+        if mode != "nearest" and rule.solid:
+            assert {str(way.kind).split()[1].rstrip(",") for way in rule.ways} <= set(PATTERNS)
 
 
 def _others(shape: Shape) -> list[Shape]:
