@@ -294,7 +294,7 @@ class Inspector:
         if any(tensor.dtype != "int16" for tensor in tensors) or any(each is None for each in quants):
             return False
         first, second, out = (float(each.scale.max()) for each in quants if each is not None)
-        return out > 0 and first * second / out > OVERFLOW
+        return first * second / out > OVERFLOW
 
     def _tally(self, port: Port, operator: Operator, others: Sequence[Operator], run: Run) -> Tally:
         rounded = self._symmetric or (0, operator.index) in self._rounding
@@ -310,7 +310,7 @@ class Inspector:
         if len(quants) < 3 or any(each is None or each.scale.size == 0 for each in quants):
             return TIE
         first, second, out = (float(each.scale.max()) for each in quants if each is not None)
-        return max(TIE, min(first * second / out, WIDEST_TIE)) if out > 0 else TIE
+        return max(TIE, min(first * second / out, WIDEST_TIE))
 
     def _ends(self, steps: _Steps) -> None:
         """Compare outputs that are no known tensors, as the model computes them of those that are."""

@@ -202,6 +202,12 @@ UNFIT: dict[str, Graph] = {
     ),
     "a bias in other steps": changed(example(), 2, quant={"scale": np.full(20, 0.5, np.float32)}),
     "several zero points": changed(example(), 1, quant={"zero_point": np.arange(20, dtype=np.int8)}),
+    "weights without a sign": changed(
+        changed(example(dtype="uint8"), -1, dtype="int8", quant={"zero_point": np.array([0], np.int8)}),
+        0,
+        dtype="int8",
+        quant={"zero_point": np.array([3], np.int8)},
+    ),
     "steps of zero": changed(example(), 1, quant={"scale": np.zeros(20, np.float32)}),
     "steps too small": changed(example(), 0, quant={"scale": np.array([1e-31], np.float32)}),
 }

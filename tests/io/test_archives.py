@@ -125,6 +125,8 @@ def test_all_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([f"{path}/*", "-o", f"{tmp_path}/out/"]) == 0
     assert {each.name for each in (tmp_path / "out").glob("*.onnx")} == {"a.onnx", "b.onnx"}
     assert main([f"{path}/*", "-o", f"{tmp_path}/out/", "--resume"]) == 0 and "up to date" in capsys.readouterr().err
+    assert main([str(tmp_path), "-o", f"{tmp_path}/each/"]) == 0
+    assert {each.name for each in (tmp_path / "each").rglob("*.onnx")} == {"hand.a.onnx", "hand.b.onnx"}
     assert main([f"{path}/*.onnx"]) == 2 and "nothing fits" in capsys.readouterr().err
 
 

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 import layoutsolve
 from layoutsolve.verification.layer_table import Closeness
 from layoutsolve.verification.runtimes import Port
+from tests.builder import Builder
 from tests.networks import Network, Quantised
 from tests.random_models import network
 from tests.random_onnx import random_model
@@ -80,6 +81,18 @@ def test_the_first_tensor_beyond_the_threshold_of_a_source_in_onnx() -> None:
     found = layoutsolve.verify(source, replace(conversion, model=model), tensors=True)
     assert not found.passed and found.inspection is not None
     assert "first beyond the threshold is operator 1 Conv" in str(found.inspection)
+
+
+def test_strings_are_compared_inside() -> None:
+    builder = Builder()
+    x, places = builder.input("x", (4,), "string"), builder.input("places", (6,), "int32")
+    y, z, last = (builder.tensor(name, (size,), "string") for name, size in (("y", 6), ("z", 6), ("last", 3)))
+    builder.operator("GATHER", [x, places], [y], {"axis": 0})
+    builder.operator("RESHAPE", [y, builder.constant("shape", [6], "int32")], [z], {})
+    builder.operator("GATHER", [z, builder.constant("some", [0, 2, 1], "int32")], [last], {"axis": 0})
+    source = builder.finish(last)
+    found = layoutsolve.verify(source, layoutsolve.convert(source), tensors=True, samples=1)
+    assert found.passed and found.inspection is not None and found.inspection.compared == 3
 
 
 def test_figures() -> None:

@@ -88,8 +88,6 @@ def aligned(shape: Shape, output: Shape) -> tuple[Dims, frozenset[str]]:
     whether they are repeated come second: they have to stay whole.
     """
     offset = len(output) - len(shape)
-    if offset < 0:
-        raise ValueError("an operand has more dimensions than the result")
     dims: list[tuple[str, ...]] = []
     apart: set[str] = set()
     for axis, dim in enumerate(shape, offset):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import layoutsolve
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 from tests.dynamic_networks import DEPTH, Dynamic
+from tests.truth import same
 
 Sizes = Callable[[Builder, Sequence[int]], list[int]]
 """From the scalars batch, height and width to the entries of the shape that is reshaped to."""
@@ -201,3 +203,17 @@ def test_names_of_sizes_have_no_stars() -> None:
     builder.operator("CONCATENATION", parts, [y], {"axis": 1})
     model = layoutsolve.convert(builder.finish(y)).model
     assert [port.type.tensor_type.shape.dim[1].dim_param for port in model.graph.input] == ["x_1", "3_x_1"]
+
+
+@pytest.mark.parametrize("masks", list(product((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2))))
+def test_slices_of_computed_bounds(masks: tuple[int, int, int]) -> None:
+    """A mask takes the place of what is computed of one dimension, and a dimension that goes takes one element."""
+    builder = Builder()
+    x, begin, end = builder.input("x", (5, 6)), *(builder.input(name, (2,), "int32") for name in ("begin", "end"))
+    left = [size for axis, size in enumerate((1, 1)) if not masks[2] >> axis & 1]
+    y = builder.tensor("y", left, signature=[-1] * len(left))
+    options = dict(zip(("begin_mask", "end_mask", "shrink_axis_mask"), masks, strict=True))
+    builder.operator("STRIDED_SLICE", [x, begin, end, builder.constant("steps", [1, 2], "int32")], [y], options)
+    source, data = builder.finish(y), np.arange(30, dtype=np.float32).reshape(5, 6)
+    for first, last in (((1, 2), (4, 5)), ((-3, -4), (-1, -1)), ((4, 0), (5, 6))):
+        same(source, [data, np.array(first, np.int32), np.array(last, np.int32)], levels=["none"])

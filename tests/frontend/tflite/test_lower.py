@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ def test_convolution_stands_between_transposes() -> None:
     assert graph.values[conv.inputs[1]].shape == (4, 3, 3, 3)
     assert str(conv.origin) == "CONV_2D#0"
     assert graph.values["features"].shape == (1, 3, 3, 4)
+
+
+@pytest.mark.parametrize(("along", "batch"), list(permutations(range(3), 2)))
+def test_sequences_are_reversed_between_transposes(along: int, batch: int) -> None:
+    builder, shape = Builder(), (2, 3, 4)
+    x, y = builder.input("x", shape), builder.tensor("y", shape)
+    options = {"seq_dim": along, "batch_dim": batch}
+    builder.operator("REVERSE_SEQUENCE", [x, builder.constant("n", [1] * shape[batch], "int32")], [y], options)
+    turns = [node for node in read(builder.finish(y)).nodes if node.op == "Transpose"]
+    assert len(turns) in (0, 2) and all(node.pattern for node in turns)
 
 
 def test_groups() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering, registering
 from layoutsolve.ir.graph import Value
 from tests.builder import Builder
 
@@ -196,6 +197,17 @@ def test_a_user_may_give_a_custom_operator_other_ports(registry: None) -> None:
         layoutsolve.convert(model)
     layoutsolve.register("CUSTOM:MaxUnpooling2D")(lambda call: right(call, 0))
     assert [node.op_type for node in layoutsolve.convert(model).model.graph.node] == ["Neg"]
+
+
+def test_a_file_that_is_run_is_that_of_what_it_registers(registry: None, tmp_path: Path) -> None:
+    """And of nothing that is registered later."""
+    path = tmp_path / "own.py"
+    path.write_text("")
+    with registering(str(path)):
+        layoutsolve.register("CUSTOM:First")(right)
+    layoutsolve.register("CUSTOM:Second")(right)
+    names = [FOREIGN[name][0] for name in ("CUSTOM:First", "CUSTOM:Second")]
+    assert names == ["own.py", Path(__file__).name]
 
 
 def test_an_operator_without_options_has_no_settings(registry: None) -> None:

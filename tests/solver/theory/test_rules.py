@@ -130,6 +130,17 @@ def test_rows_of_many_forms(operator: str) -> None:
         test_rows(operator, DEFAULT_TARGET, seed)
 
 
+def test_a_mask_lies_as_what_it_masks() -> None:
+    """But where it is not known whether it is repeated there."""
+    for first, label in ((2, ("b",)), (1, ()), (symbol("n"), ("mb",))):
+        builder = GraphBuilder()
+        given = [builder.input(2, 3, length, 6) for length in (4, 5, 5)]
+        y = builder.op("Attention", *given, builder.input(first, 3, 4, 5), shape=(2, 3, 4, 6))
+        graph = builder.graph(y)
+        mask = rule_of(Site(graph, graph.nodes[-1])).dims[3]
+        assert mask == (label, ("h",), ("s",), ("t",))
+
+
 @pytest.mark.members(0)
 @pytest.mark.parametrize("axes", [(1,), (2,), (1, 2), (2, 3), (1, 3)])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
