@@ -250,6 +250,20 @@ PLANES = Path(__file__).with_name("planes.json")
 """A target on which convolutions read and write planes alone: channels before height and width."""
 
 
+def unet(net: Network, up: str = "BILINEAR", head: int = 1) -> int:
+    """Images made smaller, then larger again beside what they were, and a convolution at the end."""
+    x, skips = net.input(1, 16, 16, 3), []
+    for channels in (4, 6):
+        x = net.conv(x, channels, activation="RELU")
+        skips.append(x)
+        x = net.pool(x)
+    x = net.conv(x, 8, activation="RELU")
+    for skip in reversed(skips):
+        x = net.upconv(x, 5) if up == "TRANSPOSE_CONV" else net.resize(x, up)
+        x = net.conv(net.concat(3, skip, x), net.shapes[skip][3], activation="RELU")
+    return net.unary("LOGISTIC", net.conv(x, 2, head))
+
+
 def minimum(network: Network, *outputs: int) -> int:
     """The Transposes of the proven optimum where convolutions want planes. Where they take channels-last as well, as in
     ONNX Runtime, there are never more.

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 
-@contextmanager
-def paused() -> Iterator[None]:
+def paused() -> AbstractContextManager[None]:
     """Without the collector: a model is millions of small objects that live until it is done, hardly any in a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    return _collecting(False)
+
+
+def resumed() -> AbstractContextManager[None]:
+    """With the collector, where the program began without: for what goes on for long and is no conversion."""
+    return _collecting(True)
 
 
 @contextmanager
-def resumed() -> Iterator[None]:
-    """With the collector, where the program began without: for what goes on for long and is no conversion."""
+def _collecting(enabled: bool) -> Iterator[None]:
+    """With or without the collector; afterwards it is as it was."""
     was_enabled = gc.isenabled()
-    gc.enable()
+    _set(enabled)
     try:
         yield
     finally:
-        if not was_enabled:
-            gc.disable()
+        _set(was_enabled)
+
+
+def _set(enabled: bool) -> None:
+    if enabled:
+        gc.enable()
+    else:
+        gc.disable()

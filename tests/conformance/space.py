@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 from tests.conformance.arrangement import any_operand
 from tests.conformance.cases import Table, cases, constant, fed, like
@@ -16,33 +18,22 @@ def depth(table: Table) -> None:
         table.add(f"{dtype}-{shape}", [source], like(source), {"block_size": (2, 6 if shapes[0][3] == 8 else 3)[at]})
 
 
-@cases("SPACE_TO_BATCH_ND")
-def to_batch(table: Table) -> None:
-    for dtype, block, pads in product(
-        ("float32", "int8", "uint8", "int32"), ((2, 2), (1, 3)), (((0, 0), (0, 0)), ((2, 0), (2, 4)))
-    ):
-        source = any_operand(table, dtype, 2, 4, 6, 3)
-        shape = "x".join(map(str, block))
-        label = f"{dtype}-{shape}-{pads[0][0]}"
-        table.add(label, [source, constant(block), constant(pads)], like(source))
-    table.add("rank3", [table.real(2, 6, 3), constant([3]), constant([[1, 2]])])
-    for dtype in ("float32", "int8"):
-        source = any_operand(table, dtype, 2, 4, 5, 3)
-        table.add(f"{dtype}-computed", [source, constant([2, 3]), fed([[1, 1], [0, 4]])], like(source))
-    table.add("rank3-computed", [table.real(2, 6, 3), constant([3]), fed([[1, 2]])])
+_BATCHES: Mapping[str, tuple[Any, ...]] = {
+    # blocks, what is padded or cut off, images, lines, images of computed blocks
+    "SPACE_TO_BATCH_ND": (((2, 2), (1, 3)), ((0, 0), (0, 0)), ((2, 0), (2, 4)), (2, 4, 6, 3), (2, 6, 3), (2, 4, 5, 3)),
+    "BATCH_TO_SPACE_ND": (((2, 2), (1, 4)), ((0, 0), (0, 0)), ((1, 0), (1, 2)), (8, 3, 4, 2), (6, 4, 3), (12, 4, 5, 3)),
+}
 
 
-@cases("BATCH_TO_SPACE_ND")
-def from_batch(table: Table) -> None:
-    for dtype, block, crops in product(
-        ("float32", "int8", "uint8", "int32"), ((2, 2), (1, 4)), (((0, 0), (0, 0)), ((1, 0), (1, 2)))
-    ):
-        source = any_operand(table, dtype, 8, 3, 4, 2)
-        shape = "x".join(map(str, block))
-        label = f"{dtype}-{shape}-{crops[0][0]}"
-        table.add(label, [source, constant(block), constant(crops)], like(source))
-    table.add("rank3", [table.real(6, 4, 3), constant([3]), constant([[1, 2]])])
+@cases(*_BATCHES)
+def batches(table: Table) -> None:
+    blocks, *sides, images, lines, others = _BATCHES[table.operator]
+    for dtype, block, side in product(("float32", "int8", "uint8", "int32"), blocks, sides):
+        source = any_operand(table, dtype, *images)
+        label = f"{dtype}-{'x'.join(map(str, block))}-{side[0][0]}"
+        table.add(label, [source, constant(block), constant(side)], like(source))
+    table.add("rank3", [table.real(*lines), constant([3]), constant([[1, 2]])])
     for dtype in ("float32", "int8"):
-        source = any_operand(table, dtype, 12, 4, 5, 3)
+        source = any_operand(table, dtype, *others)
         table.add(f"{dtype}-computed", [source, constant([2, 3]), fed([[1, 1], [0, 4]])], like(source))
-    table.add("rank3-computed", [table.real(6, 4, 3), constant([3]), fed([[1, 2]])])
+    table.add("rank3-computed", [table.real(*lines), constant([3]), fed([[1, 2]])])

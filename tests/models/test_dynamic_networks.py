@@ -23,20 +23,10 @@ from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.runtimes import OnnxRuntime, Run
 from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
+from tests.models.test_random_models import WAYS
 from tests.truth import litert
 
 SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "12")) // 3
-
-WAYS: tuple[Mapping[str, Any], ...] = (
-    {"inputs": "free", "outputs": "free"},
-    {"inputs": "nchw", "outputs": "nchw"},
-    {"strategy": "push"},
-    {"strategy": "propagate"},
-    {"strategy": "transpose"},
-    {"strategy": "mincut"},
-    {"objective": "min-latency"},
-    {"objective": "min-bytes", "inputs": "free"},
-)
 
 TOLERANCE = 1e-3
 """The largest error relative to the range."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from tests.networks import PLANES, Network, Quantised, minimum
+from tests.networks import PLANES, Network, Quantised, minimum, unet
 
 
 def test_convolutions() -> None:
@@ -140,17 +140,7 @@ def test_shufflenet_v2(widths: tuple[int, int]) -> None:
 def test_unet(up: str, head: int, transposes: int) -> None:
     """Both ends: pools, concatenations and resizing run on planes. A 1x1 convolution at the end turns."""
     net = Network()
-    x = net.input(1, 16, 16, 3)
-    skips = []
-    for channels in (4, 6):
-        x = net.conv(x, channels, activation="RELU")
-        skips.append(x)
-        x = net.pool(x)
-    x = net.conv(x, 8, activation="RELU")
-    for skip in reversed(skips):
-        x = net.upconv(x, 5) if up == "TRANSPOSE_CONV" else net.resize(x, up)
-        x = net.conv(net.concat(3, skip, x), net.shapes[skip][3], activation="RELU")
-    assert minimum(net, net.unary("LOGISTIC", net.conv(x, 2, head))) == transposes
+    assert minimum(net, unet(net, up, head)) == transposes
 
 
 SSD = [

@@ -18,7 +18,7 @@ from layoutsolve.frontend import Model, parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.solver.targets.target_file import SYSTEMS
 from layoutsolve.verification.runtimes import OnnxRuntime
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantised, unet
 from tests.random_models import network
 from tests.random_onnx import Writer
 
@@ -253,18 +253,6 @@ def inception_v3(net: Network, size: int = 299, share: int = 8) -> int:
         x = net.concat(3, row(x, (320, 1)), *parts_of, mean(x, 192))
     scores = net.dense(net.mean(x, 1, 2), 1000)
     return scores if isinstance(net, Quantised) else net.unary("SOFTMAX", scores)
-
-
-def unet(net: Network) -> int:
-    x, skips = net.input(1, 16, 16, 3), []
-    for channels in (4, 6):
-        x = net.conv(x, channels, activation="RELU")
-        skips.append(x)
-        x = net.pool(x)
-    x = net.conv(x, 8, activation="RELU")
-    for skip in reversed(skips):
-        x = net.conv(net.concat(3, skip, net.resize(x)), net.shapes[skip][3], activation="RELU")
-    return net.unary("LOGISTIC", net.conv(x, 2, 1))
 
 
 def ssd(net: Network) -> list[int]:

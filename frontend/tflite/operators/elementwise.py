@@ -245,12 +245,18 @@ def add_n(call: Call) -> None:
         total = call.write("Add", [total, term], broadcast([total.shape, term.shape], call.arithmetic), slot)
 
 
-@lowers("FLOOR_DIV", signature="FZ = -> =")
-def floor_div(call: Call) -> None:
-    """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
+def _divided(call: Call) -> tuple[Value, Value, Shape]:
+    """What is divided as it is stored, a divisor that is not zero, and the shape of the result."""
     a, b, shape = operands(call)
     a, b = as_stored(call, a), as_stored(call, b)
     check_divisor(call, b)
+    return a, b, shape
+
+
+@lowers("FLOOR_DIV", signature="FZ = -> =")
+def floor_div(call: Call) -> None:
+    """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
+    a, b, shape = _divided(call)
     dtype = a.dtype
     if dtype.startswith("float"):
         ratio = call.write("Div", [a, b], shape, call.temporary("ratio", dtype))
@@ -265,9 +271,7 @@ def floor_div(call: Call) -> None:
 @lowers("FLOOR_MOD", signature="FZ = -> =")
 def floor_mod(call: Call) -> None:
     """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for (stored) integers; for floats fmod is corrected."""
-    a, b, shape = operands(call)
-    a, b = as_stored(call, a), as_stored(call, b)
-    check_divisor(call, b)
+    a, b, shape = _divided(call)
     dtype = a.dtype
     if not dtype.startswith("float"):
         write_stored(call, "Mod", [a, b], shape, call.slot(), dtype)
