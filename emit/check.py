@@ -17,6 +17,7 @@ from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.graph import PLAN, Origin
 from layoutsolve.proto import pool_sizes, rank_limits
+from layoutsolve.proto.fragile_operators import bring_back, set_aside
 from layoutsolve.proto.messages import (
     REFUSALS,
     GraphProto,
@@ -27,7 +28,7 @@ from layoutsolve.proto.messages import (
     inferred,
 )
 from layoutsolve.proto.operator_schemas import REMEDY as BROKEN
-from layoutsolve.proto.operator_schemas import bring_back, definition, set_aside, versions
+from layoutsolve.proto.operator_schemas import definition, versions
 from layoutsolve.proto.ort_kernels import missing_kernel
 from layoutsolve.proto.scopes import graphs_of, nodes_of
 

@@ -12,6 +12,7 @@ from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.ir.graph import Dim, Size
 from layoutsolve.proto import rank_limits
+from layoutsolve.proto.fragile_operators import is_fragile, shield, stand_ins
 from layoutsolve.proto.messages import (
     DOMAINS,
     GraphProto,
@@ -25,7 +26,6 @@ from layoutsolve.proto.messages import (
     port,
 )
 from layoutsolve.proto.messages import TYPES as CODES
-from layoutsolve.proto.operator_schemas import is_fragile, shield, stand_ins
 from layoutsolve.proto.scopes import graphs_of
 
 _INTEGERS = frozenset(("tensor(int32)", "tensor(int64)"))

@@ -9,6 +9,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.proto import rank_limits
+from layoutsolve.proto.fragile_operators import bring_back, set_aside
 from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
@@ -19,7 +20,6 @@ from layoutsolve.proto.messages import (
     graphs_in,
     native,
 )
-from layoutsolve.proto.operator_schemas import bring_back, set_aside
 from layoutsolve.proto.scopes import numbered
 
 UNKNOWN = "?"

@@ -8,8 +8,9 @@ from layoutsolve.base.wording import native_words
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.old_opsets import check, disguised, mended, parted, stages
 from layoutsolve.proto import rank_limits
+from layoutsolve.proto.fragile_operators import bring_back, is_fragile, set_aside
 from layoutsolve.proto.messages import DOMAINS, NEWEST_OPSET, ModelProto, native
-from layoutsolve.proto.operator_schemas import bring_back, is_fragile, is_still, set_aside
+from layoutsolve.proto.operator_schemas import is_still
 from layoutsolve.proto.scopes import nodes_of
 
 LOWEST, OLDEST = 18, 7

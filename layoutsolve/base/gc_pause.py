@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 
-def paused() -> AbstractContextManager[None]:
+@contextmanager
+def paused() -> Iterator[None]:
     """Without the collector: a model is millions of small objects that live until it is done, hardly any in a cycle."""
-    return _collecting(False)
+    with _collecting(False):
+        yield
 
 
-def resumed() -> AbstractContextManager[None]:
+@contextmanager
+def resumed() -> Iterator[None]:
     """With the collector, where the program began without: for what goes on for long and is no conversion."""
-    return _collecting(True)
+    with _collecting(True):
+        yield
 
 
 @contextmanager

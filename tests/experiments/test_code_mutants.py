@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from experiments.fuzz import code_mutants, instrumented
-from experiments.fuzz.code_mutants import Reaching, changes, drawn, mutated, places
+from experiments.fuzz.code_changes import changes, mutated, places
+from experiments.fuzz.code_mutants import Reaching, drawn
 from experiments.fuzz.reached import Reach
 
 SOURCE = '''

@@ -19,7 +19,8 @@ from layoutsolve.frontend.tflite.operators.gathering import write_gather
 from layoutsolve.frontend.tflite.operators.reduction import write_pool, write_reduced, write_windows
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, static, store, write_extremum
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import padded, unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.movement import padded
 from layoutsolve.ir.graph import Value
 
 _BODIES = {
