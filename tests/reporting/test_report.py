@@ -130,6 +130,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         "Share of time of each operator",
         "options --inputs nchw --verify --profile",
         "transposes + layout penalty",
+        "strategy cpsat objective min-executed target ort-cpu",
     ):
         assert what in said, what
     for name in ("a.tflite", "a.onnx"):
