@@ -108,7 +108,7 @@ class Never(np.random.Generator):
 
 
 @pytest.mark.parametrize("in_total", [False, True])
-@pytest.mark.parametrize(("left", "right"), [((0, 1), (0, 1)), ((1, 0), (1, 0)), ((), (3, 6)), ((3,), ())])
+@pytest.mark.parametrize(("left", "right"), [((0, 1), (0, 1)), ((1, 0), (1, 0)), ((), (3, 6)), ((3, 6), ())])
 def test_usual_comparators_sort(left: Sequence[int], right: Sequence[int], in_total: bool) -> None:
     """In total order, zeros and NaN having one sign, or the one the other's."""
 
