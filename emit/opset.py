@@ -20,6 +20,9 @@ Slice, Resize and Clip are inputs.
 HIGHEST_OPSET = min(24, NEWEST_OPSET)
 """The newest one that is written, as far as the installed onnx knows it."""
 
+SEPARATE_INITIALIZERS = 4
+"""The oldest version of the file format in which initializers are no inputs."""
+
 _OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OF_STRINGS = {"Equal": 19}
 _OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}

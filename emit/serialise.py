@@ -10,14 +10,14 @@ from layoutsolve.emit.check import check
 from layoutsolve.emit.dynamic_shapes import computed
 from layoutsolve.emit.external import External
 from layoutsolve.emit.functions import functions_of
-from layoutsolve.emit.opset import chosen_opset, imports, ir_version
+from layoutsolve.emit.opset import OLDEST_OPSET, SEPARATE_INITIALIZERS, chosen_opset, imports, ir_version
 from layoutsolve.emit.optimization_barriers import guard
 from layoutsolve.emit.subgraphs import Regions
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import CONTROL, LAYOUT, STATE, Graph, Origin
 from layoutsolve.ir.storage_options import PLAIN, Storage
-from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
+from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native, opset_of
 from layoutsolve.proto.scopes import nodes_of
 
 
@@ -45,17 +45,23 @@ def serialise(
     version = chosen_opset(graph, opset)
     writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, storage)
     told = ModelProto.FromString(graph.told) if graph.told else None
+    if told is not None:
+        writer.known = {(node.op_type, name): node.name for node in told.graph.node for name in node.output if name}
     model, written = _model(writer, version, told), writer.origins
     if opset is not None and opset < version:
         from layoutsolve.emit.older_opsets import bring  # which few ask for
 
         bring(model, version, opset, written)
         model.ir_version = ir_version(opset)
+    elif told is not None and opset is None:
+        _keep_versions(model, version, told, written)
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):
         check(model, written, bool(graph.imports))
     if told is not None:
         _declare(model, told)
+        _call_axes(model.graph, graph.axes)
+        _denote(model, told)
     if origins is not None:
         origins.update(written)
     return model
@@ -118,16 +124,31 @@ def _tell(model: ModelProto, source: ModelProto, origins: Mapping[str, Origin]) 
     for each in (*model.graph.input, *model.graph.output, *model.graph.value_info, *model.graph.initializer):
         _text(each, tensors.get(each.name))
     for node in nodes_of(model.graph):
-        found = nodes.get(origins[node.name].name if node.name in origins else node.name)
+        found = nodes.get(node.name) or nodes.get(origins[node.name].name if node.name in origins else "")
         if found is not None and (node.name == found.name or node.op_type not in ("Transpose", "Reshape")):
             _text(node, found)
+
+
+def _keep_versions(model: ModelProto, version: int, source: ModelProto, origins: dict[str, Origin]) -> None:
+    """Bring a model to the operator set and the version of the format of a source in ONNX, or the next ones that have
+    its operators.
+    """
+    own = opset_of(source)
+    if own < version:
+        from layoutsolve.emit.older_opsets import keep  # which sources of newer sets do not need
+
+        keep(model, version, max(own, OLDEST_OPSET), origins)
+    if opset_of(model) == own and not model.functions:
+        model.ir_version = max(source.ir_version, SEPARATE_INITIALIZERS)
+    elif opset_of(model) < version:
+        model.ir_version = max(source.ir_version, ir_version(opset_of(model)))
 
 
 def _declare(model: ModelProto, source: ModelProto) -> None:
     """State sizes of outputs that are open as a source in ONNX does, which may state what nobody can infer."""
     kinds = {port.name: port.type.tensor_type.shape.dim for port in source.graph.output}
     given = {dim.dim_param for port in model.graph.input for dim in port.type.tensor_type.shape.dim}
-    moved = {each.key.removeprefix(LAYOUT) for each in model.metadata_props if each.key.startswith(LAYOUT)}
+    moved = _moved(model)
     for port in (port for port in model.graph.output if port.name not in moved):
         own, stated = port.type.tensor_type.shape.dim, kinds.get(port.name, ())
         numbers = [(dim.dim_value, other.dim_value) for dim, other in zip(own, stated, strict=False)]
@@ -136,6 +157,32 @@ def _declare(model: ModelProto, source: ModelProto) -> None:
         for dim, other in zip(own, stated, strict=True):
             if not dim.dim_value and dim.dim_param not in given and other.WhichOneof("value") is not None:
                 dim.CopyFrom(other)
+
+
+def _denote(model: ModelProto, source: ModelProto) -> None:
+    """Say what inputs and outputs, and their dimensions, denote, as a source in ONNX does."""
+    told = {port.name: port.type for port in (*source.graph.input, *source.graph.output)}
+    for port in (port for port in (*model.graph.input, *model.graph.output) if port.name in told):
+        stated = told[port.name]
+        if stated.denotation:
+            port.type.denotation = stated.denotation
+        denoted = any(dim.denotation for dim in stated.tensor_type.shape.dim)
+        if denoted and port.name not in _moved(model):
+            for dim, other in zip(port.type.tensor_type.shape.dim, stated.tensor_type.shape.dim, strict=False):
+                dim.denotation = other.denotation
+
+
+def _moved(model: ModelProto) -> set[str]:
+    """The inputs and outputs that are stored otherwise than in the source."""
+    return {each.key.removeprefix(LAYOUT) for each in model.metadata_props if each.key.startswith(LAYOUT)}
+
+
+def _call_axes(graph: GraphProto, axes: Mapping[str, Mapping[str, str]]) -> None:
+    """Call sizes of tensors as the source does there, which may have several names for one."""
+    for port in (*graph.input, *graph.output, *graph.value_info):
+        for dim in port.type.tensor_type.shape.dim if port.name in axes else ():
+            if dim.dim_param in axes[port.name]:
+                dim.dim_param = axes[port.name][dim.dim_param]
 
 
 def _text(written: Any, source: Any) -> None:

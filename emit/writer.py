@@ -81,7 +81,8 @@ class Writer:
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers. ``loading`` are the nodes that give the constants which take less as something else:
+    written as real numbers. ``known`` are the names of nodes of a source in ONNX, by operator and tensor. ``loading``
+    are the nodes that give the constants which take less as something else:
     float16, or one of equal parts. By ``storage`` weights of which sums may saturate are selected when the model is
     loaded, and some layers are computed in floats.
     """
@@ -102,6 +103,7 @@ class Writer:
         self.here: Region | None = None
         self.origin: Origin | None = None
         self.origins: dict[str, Origin] = {}
+        self.known: Mapping[tuple[str, str], str] = {}
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph, storage)
         self.loading: list[NodeProto] = []
@@ -160,7 +162,9 @@ class Writer:
 
     def _node_name(self, op: str, outputs: Sequence[str]) -> str:
         """The name of a node: that of the source where this is its operator, which is written once."""
-        own = self.origin.name if self.origin is not None and self.origin.operator == op else ""
+        own = next((self.known[op, name] for name in outputs if (op, name) in self.known), "")
+        if not own and self.origin is not None and self.origin.operator == op:
+            own = self.origin.name
         if own and own not in self.taken:
             return self.taken.unique(own)
         return self.taken.unique(f"{op}:{stem(outputs[0]) if outputs else ''}")

@@ -84,7 +84,7 @@ def convert(
         choice or a pair of orders, where others keep the source's order (the name '*' stands for them). The metadata
         have the permutation of each that is not stored as in the source: ``layoutsolve.layout.image`` is "0 3 1 2".
     :param outputs: the same of graph outputs.
-    :param opset: the ONNX opset, 11 to 24, by default the lowest that is enough.
+    :param opset: the ONNX opset, 11 to 24, by default that of an ONNX source, else the lowest that is enough.
     :param target: the runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu',
         'ort-arm', 'portable', ...), or the path of a file as ``docs/targets.md`` describes it.
     :param contrib: short for the target 'ort-cpu-contrib', which allows ONNX Runtime's contrib operators (FusedMatMul).

@@ -16,6 +16,7 @@ from layoutsolve.conversion.provenance import Provenance, of_model
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import content_of, saved
 from layoutsolve.emit import External, apply, nodes_of, pieces
+from layoutsolve.emit.opset import OLDEST_OPSET
 from layoutsolve.errors import OutputError
 from layoutsolve.frontend import Reading
 from layoutsolve.io.files import Output, is_special, scratch, written
@@ -23,6 +24,7 @@ from layoutsolve.io.source import Mapped, unchanged
 from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.proto.data_movement import Moves, moves
+from layoutsolve.proto.messages import opset_of
 from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Boundary, Price, Tier
 from layoutsolve.solver.limit import Limit
@@ -164,12 +166,26 @@ class Conversion:
     @property
     def opset(self) -> int:
         """The version of ONNX's operator set that the written model is of, 0 for TensorFlow Lite."""
-        return int(self.model.opset_import[0].version)
+        return opset_of(self.model)
 
     @property
     def format_facts(self) -> dict[str, object]:
         """Facts of the format of the written model."""
-        return {"opset": self.opset}
+        newer = self.newer_opset
+        return {
+            "opset": self.opset,
+            **({} if newer is None else {"source_opset": newer[0], "opset_needed_by": newer[1]}),
+        }
+
+    @cached_property
+    def newer_opset(self) -> tuple[int, str] | None:
+        """The opset of an ONNX source where the written model has a newer one, and the operator that needs that."""
+        source = type(self.model).FromString(self.graph.told)
+        if not self.graph.told or opset_of(source) >= self.opset:
+            return None
+        from layoutsolve.emit.older_opsets import needed
+
+        return opset_of(source), needed(self.model, max(opset_of(source), OLDEST_OPSET))
 
     @property
     def format_told(self) -> str:

@@ -13,12 +13,13 @@ from functools import cache
 from typing import Any
 
 from layoutsolve.base.wording import printable
-from layoutsolve.emit.older_opsets.rewrites import CODES, REWRITES
+from layoutsolve.emit.check import outline_of
+from layoutsolve.emit.older_opsets.rewrites import CODES, REWRITES, SLOWER
 from layoutsolve.emit.older_opsets.step import Made, Scope, Step
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Origin
-from layoutsolve.proto.messages import DOMAINS, AttributeProto, ModelProto, NodeProto, leave_out, native
-from layoutsolve.proto.scopes import graphs_of
+from layoutsolve.proto.messages import DOMAINS, AttributeProto, GraphProto, ModelProto, NodeProto, leave_out, native
+from layoutsolve.proto.scopes import captures, graphs_of
 
 _LEAVE = "leave --opset out, or cut the model before it"
 
@@ -26,37 +27,87 @@ _NAMES = {code: {"float32": "float", "float64": "double"}.get(name, name) for co
 """The names of types as schemas have them, by their codes."""
 
 
-def bring(model: ModelProto, written: int, version: int, origins: dict[str, Origin]) -> None:
-    """Bring a model that is ``written`` in one operator set to an older one; ``origins`` by names of nodes are kept.
+class OpsetError(OptionError):
+    """An operator that an operator set cannot express: the oldest ``version`` that has it, and ``what`` it is."""
 
-    Raises :class:`OptionError` for an operator that the older one cannot express.
+    def __init__(self, message: str, version: int, what: str) -> None:
+        super().__init__(message)
+        self.version, self.what = version, what
+
+
+def bring(model: ModelProto, written: int, version: int, origins: dict[str, Origin], *, alike: bool = False) -> None:
+    """Bring a model that is ``written`` in one operator set to an older one; ``origins`` by names of nodes are kept.
+    Where operators are to be ``alike``, none of :data:`SLOWER` is written as several others.
+
+    Raises :class:`OpsetError` for an operator that the older one cannot express, with the model as it was.
     """
     if model.functions:
-        raise OptionError(f"opset {version} cannot carry this model: functions need opset {written}; {_LEAVE}")
-    scope = Scope(model.graph, written, version, origins)
+        told = f"opset {version} cannot carry this model: functions need opset {written}; {_LEAVE}"
+        raise OpsetError(told, written, "functions")
+    scope = Scope(model.graph, written, version, dict(origins), alike=alike)
     scope.infer(model)
-    _bring(scope)
+    _replace(scope, _brought_nodes(scope))
+    origins.update(scope.origins)
     for each in model.opset_import:
         if each.domain in DOMAINS:
             each.version = version
 
 
-def _bring(scope: Scope) -> None:
-    """Bring all nodes of a graph to the set."""
+def keep(model: ModelProto, written: int, version: int, origins: dict[str, Origin]) -> None:
+    """Bring a model that is ``written`` in one operator set to the oldest one, from a ``version`` on, that has its
+    operators as they are or in another form of the same speed.
+    """
+    while version < written:
+        try:
+            bring(model, written, version, origins, alike=True)
+        except OpsetError as error:
+            version = max(version + 1, error.version)
+        else:
+            return
+
+
+def needed(model: ModelProto, version: int) -> str:
+    """What of a model needs a newer operator set than one, '' for nothing."""
+    written = next(each.version for each in model.opset_import if each.domain in DOMAINS)
+    try:
+        bring(outline_of(model), written, version, {}, alike=True)
+    except OpsetError as error:
+        return error.what
+    return ""
+
+
+def _brought_nodes(scope: Scope) -> Made:
+    """The nodes of a graph in the set; those of graphs within them are replaced there."""
     made: Made = []
-    for node in scope.graph.node:
+    for source in scope.graph.node:
+        node = NodeProto.FromString(source.SerializeToString())
         for inner in graphs_of(node):
-            _bring(Scope(inner, scope.written, scope.version, scope.origins, scope))
+            within = Scope(inner, scope.written, scope.version, scope.origins, scope)
+            _replace(within, _brought_nodes(within))
         if node.domain not in DOMAINS:
             made.append(node)
             continue
         for each in _brought(Step(scope, node)):
-            _check(Step(scope, each), node)
+            _check(Step(scope, each), source)
             made.append(each)
-    copies = [NodeProto.FromString(node.SerializeToString()) for node in made]
-    del scope.graph.node[:]
-    scope.graph.node.extend(copies)
-    scope.graph.initializer.extend(scope.held)
+    return made
+
+
+def _replace(scope: Scope, made: Made) -> None:
+    """Have a graph of other nodes, with their constants, and without those that only its former ones have read."""
+    graph, before = scope.graph, _read(scope.graph)
+    del graph.node[:]
+    graph.node.extend(made)
+    unread = before - _read(graph)
+    for index in reversed([index for index, each in enumerate(graph.initializer) if each.name in unread]):
+        del graph.initializer[index]
+    graph.initializer.extend(scope.held)
+
+
+def _read(graph: GraphProto) -> set[str]:
+    """The tensors that a graph reads or gives."""
+    names = {name for node in graph.node for name in (*node.input, *captures(node))}
+    return names | {port.name for port in (*graph.input, *graph.output)}
 
 
 @cache
@@ -75,8 +126,8 @@ def _brought(step: Step) -> Made:
     rewrite = REWRITES.get(node.op_type)
     if rewrite is not None and step.version < rewrite[0]:
         before = NodeProto.FromString(node.SerializeToString())
-        found = rewrite[1](step)
-        if found is None:
+        op, found = node.op_type, rewrite[1](step)
+        if found is None or (step.scope.alike and op in SLOWER and len(found) > 1):
             raise _needs(step, before, max(rewrite[0], _since(step, before)), rewrite[2])
         return found
     return [node]
@@ -131,11 +182,10 @@ def _since(step: Step, node: NodeProto) -> int:
     return step.scope.written
 
 
-def _needs(step: Step, node: NodeProto, version: int, what: str) -> OptionError:
+def _needs(step: Step, node: NodeProto, version: int, what: str) -> OpsetError:
     origin = step.scope.origins.get(node.name)
     tensor = next(filter(None, node.output), "")
     place = f"{origin} is written as {node.op_type}" if origin is not None else node.op_type
     shown = printable(f"{place}{f' {what}' if what else ''} (output '{tensor}')")
-    return OptionError(
-        f"opset {step.version} cannot carry this model: {shown} needs opset {version}; use that, or {_LEAVE}"
-    )
+    told = f"opset {step.version} cannot carry this model: {shown} needs opset {version}; use that, or {_LEAVE}"
+    return OpsetError(told, version, node.op_type)

@@ -332,3 +332,6 @@ REWRITES: Mapping[str, tuple[int, Callable[[Step], Made | None], str]] = {
 """Operators that changed in form or meaning: before which set, what is written then (None for what cannot be), and
 what of them needs that set.
 """
+
+SLOWER = frozenset(("LayerNormalization", "LogSoftmax", "Mish", "Softmax"))
+"""Operators of which several others make a slower model: its source's operator set is not kept for that."""

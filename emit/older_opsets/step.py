@@ -107,13 +107,20 @@ class Step:
 
 class Scope:
     """A graph, what is known of its tensors and of those around it, and the sets that it is written in and brought to:
-    attributes have the defaults of the first.
+    attributes have the defaults of the first. Operators are to be ``alike`` where their own form has no slower others.
     """
 
     def __init__(
-        self, graph: GraphProto, written: int, version: int, origins: dict[str, Origin], outer: Scope | None = None
+        self,
+        graph: GraphProto,
+        written: int,
+        version: int,
+        origins: dict[str, Origin],
+        outer: Scope | None = None,
+        alike: bool = False,
     ) -> None:
         self.graph, self.written, self.version, self.origins = graph, written, version, origins
+        self.alike = alike if outer is None else outer.alike
         self.names: Names = Names(names_in(graph)) if outer is None else outer.names
         self.types: dict[str, int] = {} if outer is None else dict(outer.types)
         self.shapes: dict[str, Sequence[int | None]] = {} if outer is None else dict(outer.shapes)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.inference_standins import CONTRIB
-from layoutsolve.frontend.onnx.versions import opset_of
 from layoutsolve.ir.graph import Dim, Shape
+from layoutsolve.proto.messages import opset_of
 
 Pair = tuple[Dim, Dim]
 

@@ -24,7 +24,20 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live_nodes import live
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value, are_halves
+from layoutsolve.ir.graph import (
+    CAPTURES,
+    CONTROL,
+    KEPT,
+    OPENING,
+    STATE,
+    Dim,
+    Graph,
+    Node,
+    Origin,
+    Size,
+    Value,
+    are_halves,
+)
 from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
@@ -327,9 +340,26 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
     facts = formulas, imports, draft.defaults, told, source.figures
-    return Graph(
-        title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves, dropped=source.dropped
-    )
+    others = {"halves": halves, "dropped": source.dropped, "axes": _axes(source.original.graph, values)}
+    return Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, **others)
+
+
+def _axes(graph: GraphProto, values: Mapping[str, Value]) -> dict[str, dict[str, str]]:
+    """What a model calls sizes of tensors that are symbols with other names here. A name stays as it is made here that
+    would be read as a multiple.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for port in (*graph.input, *graph.output, *graph.value_info):
+        shape, dims = values[port.name].shape if port.name in values else (), port.type.tensor_type.shape.dim
+        names = {
+            str(own): dim.dim_param
+            for own, dim in zip(shape, dims, strict=False)
+            if len(shape) == len(dims) and isinstance(own, Size) and own.coefficient == 1 and dim.dim_param
+        }
+        others = {own: name for own, name in names.items() if own != name and not name.partition("*")[0].isdecimal()}
+        if others:
+            found[port.name] = others
+    return found
 
 
 def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
@@ -337,6 +367,7 @@ def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
     found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
     found.training_info.extend(original.training_info)
     found.ir_version = original.ir_version
+    found.opset_import.extend(original.opset_import)
     graph = original.graph
     found.graph.doc_string = graph.doc_string
     found.graph.metadata_props.extend(graph.metadata_props)
@@ -345,9 +376,11 @@ def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
         if each.doc_string or each.metadata_props:
             told = found.graph.value_info.add(name=each.name, doc_string=each.doc_string)
             told.metadata_props.extend(each.metadata_props)
+    found.graph.input.extend(graph.input)
     found.graph.output.extend(graph.output)
     for node in nodes_of(graph):
-        if node.name and (node.doc_string or node.metadata_props):
+        if node.name:
             told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
+            told.output.extend(node.output)
             told.metadata_props.extend(node.metadata_props)
     return found

@@ -9,7 +9,7 @@ from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.old_opsets import check, disguised, mended, parted, stages
 from layoutsolve.proto import rank_limits
 from layoutsolve.proto.fragile_operators import bring_back, is_fragile, set_aside
-from layoutsolve.proto.messages import DOMAINS, NEWEST_OPSET, ModelProto, native
+from layoutsolve.proto.messages import DOMAINS, NEWEST_OPSET, ModelProto, native, opset_of
 from layoutsolve.proto.operator_schemas import is_still
 from layoutsolve.proto.scopes import nodes_of
 
@@ -20,11 +20,6 @@ _EARLY, _ASIDE = {"LayerNormalization": 17}, "layoutsolve.aside"
 """Operators that ONNX Runtime's optimiser writes into operator sets before the one that they are of, where the library
 finds nothing to convert; and the domain that they are in meanwhile.
 """
-
-
-def opset_of(model: ModelProto) -> int:
-    """The version of ONNX's own operators in a model, 1 where it imports none."""
-    return next((each.version for each in model.opset_import if each.domain in DOMAINS), 1)
 
 
 def converted(model: ModelProto) -> ModelProto:

@@ -128,7 +128,10 @@ def add_goal(group: Group) -> None:
         help="the output format: onnx or tflite (default: that of the ending of -o, else onnx)",
     )
     group.add_argument(
-        "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
+        "--opset",
+        type=int,
+        metavar="N",
+        help="the ONNX operator set (default: that of an ONNX source, else the lowest that is enough)",
     )
 
 

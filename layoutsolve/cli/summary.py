@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
 from layoutsolve.base.wording import counted, listed, minimal, penalty, printable, sizes
+from layoutsolve.emit.opset import OLDEST_OPSET
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -139,6 +140,7 @@ def _notes(conversion: Conversion) -> list[str]:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
     if first := _first_already(conversion):
         lines.append(f"  {listed(first)} may have channels first in the source already, which 'keep' leaves so")
+    lines += _opset(conversion)
     if conversion.selected:
         what = f"{counted(conversion.selected, 'int8 layer')} would saturate on x86 without VNNI"
         lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
@@ -151,6 +153,16 @@ def _notes(conversion: Conversion) -> list[str]:
         what = f"{counted(len(dropped), 'input')} of the source {many}"
         lines.append(f"  {what}, {listed(dropped)} (--initializer-inputs keep)")
     return lines
+
+
+def _opset(conversion: Conversion) -> list[str]:
+    """Why a source in ONNX is not written in its own operator set."""
+    if conversion.newer_opset is None:
+        return []
+    source, operator = conversion.newer_opset
+    if operator:
+        return [f"  opset {source} of the source is {conversion.opset}, as {operator} needs it (--opset {source})"]
+    return [f"  opset {source} of the source is {conversion.opset}: none before {OLDEST_OPSET} is written"]
 
 
 def _first_already(conversion: Conversion) -> list[str]:

@@ -305,7 +305,8 @@ class Graph:
     source, of an ONNX one as :mod:`layoutsolve.proto.data_movement` counts them. ``functions`` are what nodes of the
     domain :data:`PLAN` call, by name. ``dropped`` are inputs of the source that are constants, as they are initializers
     as well. With ``halves`` the source has weights of float16, and so are constants of
-    float32 written that are no more than that.
+    float32 written that are no more than that. ``axes`` are by tensor what its source calls sizes there, by symbol,
+    where that is not the symbol's name.
     """
 
     name: str
@@ -323,6 +324,7 @@ class Graph:
     functions: Mapping[str, Function] = field(default_factory=dict)
     halves: bool = False
     dropped: tuple[str, ...] = ()
+    axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -177,3 +177,8 @@ def port(name: str, element: int, shape: Iterable[int | str]) -> ValueInfoProto:
     for dim in shape:
         tensor_type.shape.dim.add(**{"dim_value" if isinstance(dim, int) else "dim_param": dim})
     return info
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of ONNX's own operators in a model, 1 where it imports none."""
+    return next((each.version for each in model.opset_import if each.domain in DOMAINS), 1)

@@ -8,8 +8,8 @@ import numpy as np
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.frontend.onnx.versions import opset_of
 from layoutsolve.ir.graph import Dim, Value, product
+from layoutsolve.proto.messages import opset_of
 
 _AXIS_AS_INPUT = 20
 """The operator set from which on DFT has its axis as an input."""

@@ -1,16 +1,31 @@
-"""What a source in ONNX says of itself is in the result: texts, names of axes, sizes of outputs, versions."""
+"""What a source in ONNX says of itself is in the result: names, texts, names of axes, sizes of outputs, versions. With
+the variable LAYOUTSOLVE_ONNX, a folder, that is tested of the models in it as well.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, version_converter
 
 import layoutsolve
+from experiments.make.exporter_networks import FAMILIES, network
+from layoutsolve.emit.older_opsets import bring
+from layoutsolve.emit.opset import ir_version
+from layoutsolve.errors import ConversionError, OptionError
+from layoutsolve.proto.messages import opset_of
 from layoutsolve.proto.scopes import nodes_of
+from tests.frontend.onnx.losses import DATED, losses
 from tests.random_onnx import random_model
+
+FOLDER = os.environ.get("LAYOUTSOLVE_ONNX")
+FILES = sorted(Path(FOLDER).rglob("*.onnx")) if FOLDER else []
 
 
 def told(model: onnx.ModelProto) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
@@ -48,12 +63,85 @@ def test_texts(seed: int) -> None:
     assert written.ir_version == 10
     for kind, name, text, facts in told(written):
         origin = conversion.origins.get(name)
-        called = origin.name if kind == "node" and origin is not None else name
+        called = name if origin is None or (kind, name) in before else origin.name
         wanted = before.get((kind, called), ("", ()))
         moves = kind == "node" and not text
         assert (text, facts) == (("", ()) if moves else wanted), (kind, name)
     nodes = [text for kind, _, text, _ in told(written) if kind == "node"]
     assert not nodes or sum(map(bool, nodes)) * 2 >= len(nodes)
+
+
+def in_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """A model of opset 18 in another one, the next one that has its operators."""
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    if version > opset_of(model):
+        made = version_converter.convert_version(made, version)
+    while version < opset_of(made):
+        try:
+            bring(made, opset_of(model), version, {})
+        except OptionError:
+            version += 1
+    made.ir_version = ir_version(opset_of(made))
+    return made
+
+
+def check_nothing_lost(source: onnx.ModelProto, found: layoutsolve.Conversion) -> None:
+    """Nothing of a source is lost but its opset, and the IR version with it, where that is told."""
+    lost = losses(source, found.model)
+    told = found.newer_opset
+    assert not [each for each in lost if told is None or each[0] not in DATED]
+    if told is not None and not found.kept:
+        assert told[0] == opset_of(source) < opset_of(found.model)
+        assert told[0] < 11 or any(told[1] == node.op_type for node in nodes_of(found.model.graph))
+
+
+@pytest.mark.parametrize("seed", range(33))
+def test_nothing_is_lost_in_any_opset(seed: int) -> None:
+    """Operators are as they are in the source's own operator set, wherever it has them."""
+    source = with_texts(in_opset(random_model(seed, dynamic=seed % 2 > 0)[1], 11 + seed % 11))
+    check_nothing_lost(source, layoutsolve.convert(source.SerializeToString()))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_nothing_is_lost_of_what_exporters_write(family: object) -> None:
+    source = with_texts(in_opset(network(family, 3), 17))  # type: ignore[arg-type]
+    check_nothing_lost(source, layoutsolve.convert(source.SerializeToString()))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_nothing_is_lost_of_models(path: Path) -> None:
+    try:
+        found = layoutsolve.convert(path)
+    except ConversionError as error:
+        pytest.skip(str(error).splitlines()[-1].strip()[:120])
+    check_nothing_lost(onnx.load(path, load_external_data=False), found)
+
+
+@pytest.mark.skipif(bool(FILES), reason=f"{len(FILES)} models are tested")
+def test_models_are_given() -> None:
+    pytest.skip(f"{len(FILES)} models: LAYOUTSOLVE_ONNX names no folder of any")
+
+
+OLDER = """<ir_version: 7, opset_import: ["" : {}]> g (float[n, 6, 8] x) => (float[n, 6, 8] y)
+    <float two = {{2}}, float tiny = {{0.00001}}> {{ m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) q = Pow(d, two)
+    v = ReduceMean<axes = [-1]>(q) e = Add(v, tiny) s = Sqrt(e) c = Div(d, s)
+    r = Transpose<perm = [0, 2, 1]>(c) y = Transpose<perm = [0, 2, 1]>(r) }}"""
+
+
+@pytest.mark.parametrize(
+    ("opset", "written", "operator"), [(10, 17, "LayerNormalization"), (13, 17, "LayerNormalization")]
+)
+def test_a_newer_opset_is_told(opset: int, written: int, operator: str, tmp_path: Path) -> None:
+    """Where a rewriting needs it: in the summary, and in what is reported."""
+    source = onnx.parser.parse_model(OLDER.format(opset))
+    found = layoutsolve.convert(source.SerializeToString())
+    facts = (found.report[key] for key in ("opset", "source_opset", "opset_needed_by"))
+    assert tuple(facts) == (written, opset, operator)
+    onnx.save(source, tmp_path / "x.onnx")
+    run = subprocess.run([sys.executable, "-m", "layoutsolve", "x.onnx"], cwd=tmp_path, capture_output=True, text=True)
+    assert f"opset {opset} of the source is {written}, as {operator} needs it (--opset {opset})" in run.stdout
+    older = layoutsolve.convert(source.SerializeToString(), opset=13)
+    assert older.opset == 13 and layoutsolve.verify(source, older).verdict == "pass"
 
 
 def test_a_node_that_becomes_another_keeps_its_text() -> None:
