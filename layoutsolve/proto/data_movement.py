@@ -39,13 +39,13 @@ class Moves:
 
         Where what is ``executed`` counts, less of it is better at no more Transposes: a Reshape is nothing beside it.
         Layout penalties are whole Transposes, and rough: more Transposes than the source has are worth them where less
-        than half is executed; all of them count then, as all are executed where less is optimized.
+        than half is executed.
         """
         if self.counts < source.counts or (self.counts == source.counts and self.hidden < source.hidden):
             return True
         if self.transposes <= source.transposes:
             return executed and self.executed < source.executed
-        return executed and 2 * (self.transposes + max(0, self.hidden)) < source.executed
+        return executed and 2 * self.executed < source.executed
 
 
 def moves(model: ModelProto, hidden: int = 0) -> Moves:

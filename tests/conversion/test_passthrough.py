@@ -271,7 +271,7 @@ def test_a_result_that_is_worse_in_any_count_is_not_written(objective: str, monk
     lost = price.hidden
     for transposes in (1, 2, 3):
         for reshapes in (1, 2, 3):
-            for hidden in (lost + 1, lost, lost - 1)[: 3 if lost else 2]:
+            for hidden in {lost + 1, lost, max(lost - 1, 0), -transposes}:  # all of them executed, and none of them
                 other = resulting(found, price, transposes, reshapes, hidden)
                 asked: list[str] = []
 
