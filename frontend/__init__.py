@@ -19,6 +19,7 @@ from layoutsolve.frontend.passes import (
     hard_activations,
     integer_sums,
     layer_norm,
+    layer_scales,
     leaky_relu_rounding,
     pad_absorption,
     pixels,
@@ -121,7 +122,7 @@ def lowered(
 
         graph = integer_sums.recognise(onnx.lower(model, name, reading.shapes, budget))
         graph = block_moves.recognise(graph)
-        graph = hard_activations.recognise(graph)
+        graph = layer_scales.folded(hard_activations.recognise(graph), budget)
         graph = einsums.products(graph) if reading.storage.decomposed else layer_norm.recognise(graph, budget)
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))

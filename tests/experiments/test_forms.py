@@ -24,6 +24,7 @@ OTHERS = {
     "float_activations",
     "groups",
     "integer_sums",
+    "layer_scales",
     "live_nodes",
     "pixels",
     "recurrent_cells",
