@@ -109,6 +109,9 @@ FLOATS: Mapping[str, Sequence[str]] = {
 }
 """Operators that compute in float since their int8 kernels are slower, and the functions that recognise them."""
 
+ENDINGS = (".tflite", ".onnx")
+"""Those of models that forms are measured of."""
+
 Facts = Mapping[str, Any]
 
 
@@ -392,7 +395,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     runtimes = runtimes_of(options)
     chosen = [form for form in forms() if form.name in (options.form or WHERE)]
-    every, found = list(models(options.folder, options.only)), list[Worth]()
+    every, found = [each for kind in ENDINGS for each in models(options.folder, options.only, kind)], list[Worth]()
     measured = [*product(every, chosen)]
     with TemporaryDirectory() as folder, Web() if options.web else nullcontext() as web:
         bench = Bench(runtimes, Path(folder), options.threads, web)

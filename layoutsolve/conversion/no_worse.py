@@ -16,6 +16,7 @@ from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Price, assign
 from layoutsolve.solver.statement.objective import ranked, without_groupings
 from layoutsolve.solver.theory.rules.reordered import taken
+from layoutsolve.solver.theory.rules.transposed_operands import taken_operands
 
 if TYPE_CHECKING:
     import onnx
@@ -84,7 +85,8 @@ def _in_its_own_layouts(found: Conversion) -> Assignment:
     """What the source's own layouts cost, beside what is proven of any other."""
     goal, proven = found.assignment.goal, found.assignment
     own = assign(found.graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
-    own = replace(own, price=own.price + Price(hidden=-taken(found.graph, goal.offer)))
+    free = taken(found.graph, goal.offer) + taken_operands(found.graph, goal.offer)
+    own = replace(own, price=own.price + Price(hidden=-free))
     return replace(
         own,
         strategy=proven.strategy,

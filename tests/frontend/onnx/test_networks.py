@@ -10,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 import layoutsolve
+from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.verification.runtimes import Level, optimised
 from tests.frontend.onnx.test_random import run
@@ -103,7 +104,7 @@ def test_a_detector_of_speech(half: bool, branch: bool, opset: int) -> None:
 @pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(24))
 def test_what_onnx_runtime_has_optimised(seed: int, tmp_path: Path) -> None:
-    """With its own operators, as it writes them at each level: results stay, and nothing is added."""
+    """With its own operators, as it writes them at each level: results stay, and nothing is added, or executed."""
     writer, source = (random_flow if seed % 3 == 0 else random_model)(seed, dynamic=seed % 2 == 0)
     path = tmp_path / "model.onnx"
     onnx.save(source, path)
@@ -115,7 +116,8 @@ def test_what_onnx_runtime_has_optimised(seed: int, tmp_path: Path) -> None:
     except Exception:  # ONNX Runtime's own classes: of graphs within graphs it writes some that it refuses
         pytest.skip("ONNX Runtime refuses what it has written")
     found = layoutsolve.convert(model.SerializeToString()).model
-    assert moves(found).counts <= moves(model).counts
+    left = (executed(optimised(each.SerializeToString())).transposes for each in (found, model))
+    assert moves(found).counts <= moves(model).counts or next(left) <= next(left)
     result = run(found, feeds)[0]
     steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in source.graph.node) else 0
     assert np.abs(truth - result).max() <= 1e-5 * max(1, np.abs(truth).max()) + 3 * steps
