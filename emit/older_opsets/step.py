@@ -120,7 +120,7 @@ class Scope:
         alike: bool = False,
     ) -> None:
         self.graph, self.written, self.version, self.origins = graph, written, version, origins
-        self.alike = alike if outer is None else outer.alike
+        self.alike: bool = alike if outer is None else outer.alike
         self.names: Names = Names(names_in(graph)) if outer is None else outer.names
         self.types: dict[str, int] = {} if outer is None else dict(outer.types)
         self.shapes: dict[str, Sequence[int | None]] = {} if outer is None else dict(outer.shapes)

@@ -340,8 +340,8 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
     facts = formulas, imports, draft.defaults, told, source.figures
-    others = {"halves": halves, "dropped": source.dropped, "axes": _axes(source.original.graph, values)}
-    return Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, **others)
+    made = Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves)
+    return replace(made, dropped=source.dropped, axes=_axes(source.original.graph, values))
 
 
 def _axes(graph: GraphProto, values: Mapping[str, Value]) -> dict[str, dict[str, str]]:

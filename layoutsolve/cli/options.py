@@ -27,6 +27,16 @@ COMMON = (
 """The options that ``--help`` shows."""
 
 
+OTHERWISE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("--batch", "--batch-size", "--dynamic-batch"),
+        ": --shape NAME=8,224,224,3 gives an input a batch, and NAME=-1,224,224,3 a dynamic one",
+    ),
+    **dict.fromkeys(("--input-shape", "--overwrite-input-shape"), ": --shape NAME=1,224,224,3 gives an input a shape"),
+}
+"""By options that other converters have, how the same is asked for."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
 
@@ -45,8 +55,8 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        known = [name for action in self._actions for name in action.option_strings]
-        hint = nearest(unknown[0].partition("=")[0], known) if unknown[0].startswith("-") else ""
+        known, name = [each for action in self._actions for each in action.option_strings], unknown[0].partition("=")[0]
+        hint = OTHERWISE.get(name) or (nearest(name, known) if name.startswith("-") else "")
         self.error(f"unrecognised argument '{unknown[0]}'{hint}")
 
 
@@ -335,7 +345,7 @@ def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
         except ValueError:
             shape = ()
         if not (name and equals and shape):
-            raise OptionError(f"shape '{item}' is not of the form NAME=SIZES, as in image=1,224,224,3")
+            raise OptionError(f"shape '{item}' is not of the form NAME=SIZES, as in image=1,224,224,3; -1 is dynamic")
         if shapes.setdefault(name, shape) != shape:
             raise OptionError(f"input '{name}' is given two different shapes: give it one")
     return shapes

@@ -12,6 +12,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
 from layoutsolve.base.wording import counted, listed, minimal, penalty, printable, sizes
 from layoutsolve.emit.opset import OLDEST_OPSET
+from layoutsolve.ir.graph import Dim, Size
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -140,7 +141,7 @@ def _notes(conversion: Conversion) -> list[str]:
         lines.append(f"  {conversion.kept}: the model is returned unchanged")
     if first := _first_already(conversion):
         lines.append(f"  {listed(first)} may have channels first in the source already, which 'keep' leaves so")
-    lines += _opset(conversion)
+    lines += _opset(conversion) + _merged_batches(conversion)
     if conversion.selected:
         what = f"{counted(conversion.selected, 'int8 layer')} would saturate on x86 without VNNI"
         lines.append(f"  {what}: ONNX Runtime selects uint8 weights there on loading")
@@ -153,6 +154,27 @@ def _notes(conversion: Conversion) -> list[str]:
         what = f"{counted(len(dropped), 'input')} of the source {many}"
         lines.append(f"  {what}, {listed(dropped)} (--initializer-inputs keep)")
     return lines
+
+
+def _merged_batches(conversion: Conversion) -> list[str]:
+    """Outputs in which a batch that --shape gives is no dimension of its own, as where a source reshapes to [1, -1]."""
+    graph, lines = conversion.graph, list[str]()
+    for name in (name for name in graph.inputs if graph.names.get(name, name) in conversion.reading.shapes):
+        batch = next(iter(graph.values[name].shape), 1)
+        for output in graph.outputs:
+            shape = graph.values[output].shape
+            if batch not in (1, *shape) and any(_is_multiple(dim, batch, shape[0] == 1) for dim in shape):
+                ends = graph.names.get(output, output), graph.names.get(name, name)
+                what = "{} has the batch of {} merged into another dimension by an operator of the source"
+                lines.append(f"  {what.format(*ends)}: one sample at a time gives other results")
+    return lines
+
+
+def _is_multiple(dim: Dim, batch: Dim, alone: bool) -> bool:
+    """Whether a size is a multiple of a batch; of one that is a number only where the batch is not seen elsewhere."""
+    if isinstance(dim, Size) and isinstance(batch, Size):
+        return {*batch.symbols} <= {*dim.symbols}
+    return alone and isinstance(dim, int) and isinstance(batch, int) and dim > 1 and dim % batch == 0
 
 
 def _opset(conversion: Conversion) -> list[str]:

@@ -22,7 +22,8 @@ class End:
     """A graph input or output: ``stored = transpose(source, permutation)``.
 
     ``name`` is the public one, ``tensor`` the graph's; ``chosen`` says that the solver was free to choose, ``first``
-    that images have their channels first in the source.
+    that images have their channels first in the source. ``letters`` are those that whoever asked for its order has
+    given the dimensions of the source, '' for the usual ones.
     """
 
     name: str
@@ -30,6 +31,7 @@ class End:
     permutation: tuple[int, ...]
     chosen: bool
     first: bool = False
+    letters: str = ""
 
     @property
     def moved(self) -> bool:
@@ -44,8 +46,8 @@ class End:
         """How it is stored, in words."""
         by = ", chosen by the solver" if self.chosen else ""
         numbers = " ".join(map(str, self.permutation))
-        letters = (FIRST if self.first else LETTERS).get(len(self.permutation))
-        if letters is None:
+        letters = self.letters or (FIRST if self.first else LETTERS).get(len(self.permutation), "")
+        if not letters:
             return f"stored with permutation {numbers}{by}"
         stored = "".join(letters[axis] for axis in self.permutation)
         return f"stored as {stored} of {letters} (permutation {numbers}{by})"
@@ -64,8 +66,17 @@ def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bo
         stored = tuple(range(len(graph.values[name].shape)))
         if (name, reads) in assignment.ends:
             stored = permutation(*assignment.ends[name, reads])
-        found.append(End(graph.names.get(name, name), name, stored, asked is None, bool(graph.imports)))
+        public = graph.names.get(name, name)
+        letters = _letters(boundary, (name, public))
+        found.append(End(public, name, stored, asked is None, bool(graph.imports), letters))
     return found
+
+
+def _letters(boundary: Boundary, names: Sequence[str]) -> str:
+    """The letters of the dimensions in the source of what is asked for in an order, '' where that has none."""
+    asked = (boundary.layouts, boundary.inputs, boundary.outputs)
+    choices = [each.get(name) for each in asked if not isinstance(each, (str, tuple)) for name in names]
+    return next((choice[0] for choice in choices if isinstance(choice, tuple)), "")
 
 
 def states_of(assignment: Assignment) -> list[End]:

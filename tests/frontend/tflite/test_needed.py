@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import layoutsolve
+from layoutsolve.cli.command_line import main
 from layoutsolve.errors import ConversionError, ModelError, OptionError, UnsupportedError
 from layoutsolve.ir.graph import Size
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -125,6 +128,17 @@ def test_static_inputs_take_other_sizes(given: tuple[int, ...]) -> None:
     data = np.random.default_rng(1).normal(size=sizes).astype(np.float32)
     results = OnnxRuntime(found.model.SerializeToString(), threads=1).run({"x": data})
     np.testing.assert_allclose(results[0], litert().run(source, [data]).results[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, -1), (-1, 2)])
+@pytest.mark.parametrize("batch", [-1, 4])
+def test_a_batch_that_is_merged_is_told(
+    shape: tuple[int, ...], batch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.tflite").write_bytes(classifier(shape))
+    assert main([str(tmp_path / "x.tflite"), "--shape", f"x={batch},6,6,3", "--dry-run"]) == 0
+    told = "out has the batch of x merged into another dimension" in capsys.readouterr().out
+    assert told == (shape[0] == 1)
 
 
 @pytest.mark.parametrize(
