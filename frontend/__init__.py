@@ -15,6 +15,7 @@ from layoutsolve.frontend.passes import (
     dilations,
     einsums,
     float_activations,
+    group_norms,
     groups,
     hard_activations,
     integer_sums,
@@ -123,7 +124,10 @@ def lowered(
         graph = integer_sums.recognise(onnx.lower(model, name, reading.shapes, budget))
         graph = block_moves.recognise(graph)
         graph = layer_scales.folded(hard_activations.recognise(graph), budget)
-        graph = einsums.products(graph) if reading.storage.decomposed else layer_norm.recognise(graph, budget)
+        if reading.storage.decomposed:
+            graph = group_norms.composed(einsums.products(graph))
+        else:
+            graph = layer_norm.recognise(graph, budget)
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from layoutsolve.emit.tflite import kernels
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import nearly
 from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Tensor
-from layoutsolve.ir.graph import PLAN, Array, Dim, Graph, Node, Quant, Recast, Shape, Size, Value
+from layoutsolve.ir.graph import PLAN, Array, Dim, Graph, Node, Quant, Recast, Shape, Size, Value, quotient
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import AttributeProto, decoded
+
+_INT32 = 2
+"""The type of 32 bits, by its number in the schema."""
 
 MOST = (1 << 31) - 1
 """The greatest number that a size or an index has."""
@@ -86,7 +90,8 @@ class Draft:
     def __init__(self, graph: Graph, names: Mapping[str, str]) -> None:
         """``origin`` is which operator of the source is written, by its graph and its number, ``origins`` has that of
         each operator. ``names`` are what inputs and outputs are called, where that is not as in the graph. ``stored``
-        are constants of integers that are read as the floats that they mean, and stay integers.
+        are constants of integers that are read as the floats that they mean, and stay integers. ``asked`` are vectors
+        of sizes, which are written where they are read: most operators know them by their results.
         """
         self.graph, self.public = graph, names
         self.tensors: list[Tensor] = []
@@ -96,7 +101,9 @@ class Draft:
         self.places: dict[str, int] = {}
         self.stored: tuple[Value, ...] = ()
         self.names = Names([*graph.values, *names.values()])
+        self.asked: dict[str, Shape] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self._shapes: dict[int, int] = {}
         self._real: dict[int, int] = {}
 
     def add(self, name: str, dtype: str, shape: Shape, quant: Quant | None = None, data: Array | None = None) -> int:
@@ -127,6 +134,10 @@ class Draft:
         """The tensor of a value of the graph, -1 for one left out."""
         if not name:
             return -1
+        if name in self.asked and name not in self.places:
+            sizes, wide = self.extents(self.asked[name], self.graph.inputs), self.graph.values[name]
+            self.places[name] = self.add(self.public.get(name, name), wide.dtype, wide.shape)
+            self.write("CAST", [sizes], [self.places[name]], {})
         if name not in self.places:
             value = self.graph.values[name]
             public = self.public.get(name, name)
@@ -143,6 +154,51 @@ class Draft:
         if key[2]:
             self._constants[key] = found
         return found
+
+    def extents(self, shape: Shape, names: Iterable[str]) -> int:
+        """A vector of sizes, of which those that are open are read of the tensors with some ``names``: they are that of
+        one, or a multiple. Raises :class:`ExpressionError` for one that is neither.
+        """
+        if not any(isinstance(size, Size) for size in shape):
+            return self.constant(np.array(shape, np.int32))
+        given = [name for name in names if name]
+        parts = [self._extent(size, given) if isinstance(size, Size) else size for size in shape]
+        vectors = list[int]()
+        for open_, run in groupby(zip(shape, parts, strict=True), lambda pair: isinstance(pair[0], Size)):
+            sizes = [part for _, part in run]
+            vectors += sizes if open_ else [self.constant(np.array(sizes, np.int32))]
+        if len(vectors) == 1:
+            return vectors[0]
+        made = self.add(self.names.unique("sizes"), "int32", (len(shape),))
+        self.write("CONCATENATION", vectors, [made], {"axis": 0})
+        return made
+
+    def _extent(self, size: Size, names: Sequence[str]) -> int:
+        """A vector of one open size."""
+        for name in names:
+            for axis, each in enumerate(self.graph.values[name].shape):
+                factor = quotient(size, each) if isinstance(each, Size) else None
+                if isinstance(factor, int):
+                    place = self.constant(np.array([axis], np.int32))
+                    found = self._step("GATHER", [self._sizes_of(self.value(name)), place], {"axis": 0})
+                    return found if factor == 1 else self._multiple(found, factor)
+        raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
+
+    def _multiple(self, vector: int, factor: int) -> int:
+        return self._step("MUL", [vector, self.constant(np.array([factor], np.int32))], {})
+
+    def _step(self, name: str, inputs: list[int], options: Mapping[str, Any]) -> int:
+        made = self.add(self.names.unique("size"), "int32", (1,))
+        self.write(name, inputs, [made], options)
+        return made
+
+    def _sizes_of(self, tensor: int) -> int:
+        """The vector of a tensor's sizes, which is written once."""
+        if tensor not in self._shapes:
+            made = self.add(self.names.unique("sizes"), "int32", (len(self.tensors[tensor].shape),))
+            self.write("SHAPE", [tensor], [made], {"out_type": _INT32})
+            self._shapes[tensor] = made
+        return self._shapes[tensor]
 
     def like(self, index: int, shape: Sequence[Dim]) -> int:
         """A tensor of another shape with the type and the meaning of another one."""
@@ -260,6 +316,10 @@ class Call:
         if any(isinstance(size, Size) for size in value.shape):
             raise ExpressionError(f"the size of '{value.name}' is dynamic", "fix it with --shape")
         return tuple(int(size) for size in value.shape if not isinstance(size, Size))
+
+    def extents(self, shape: Sequence[Dim]) -> int:
+        """A vector of sizes, of which those that are open are those of inputs."""
+        return self.draft.extents(tuple(shape), (*self.node.inputs, *self.graph.inputs))
 
     def tensor(self, number: int) -> int:
         """The number of an input's tensor, -1 for one left out."""

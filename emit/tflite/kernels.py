@@ -53,7 +53,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "DYNAMIC_UPDATE_SLICE": _MOVED,
     "MUL": (*_PLAIN, "uint32"),
     "QUANTIZE": (*_REAL, *_STORED),
-    "RESHAPE": (*_MOVED, "uint32", *_RARE),
+    **dict.fromkeys(("RESHAPE", "SHAPE"), (*_MOVED, "uint32", *_RARE)),
     "SCATTER_ND": (*_REAL, *_BYTES, *_WHOLE, "bool"),
     "SELECT_V2": (*_MOVED, "uint32"),
     **dict.fromkeys(("SPLIT", "SPLIT_V"), _PLAIN),
@@ -85,6 +85,7 @@ _RESULTS: Mapping[str, Sequence[str]] = {
     "CAST": TYPES["CAST"],
     "DEQUANTIZE": _REAL,
     "QUANTIZE": _STORED,
+    "SHAPE": _WHOLE,
 }
 """By operator, the types of its first result where that is not the one of what it computes with."""
 

@@ -88,6 +88,9 @@ def _nodes(draft: Draft, flows: Flows, source: Origins | None) -> list[Gap]:
             opened += [node] if node.op in OPENING else []
             continue
         here = flows.drafts[node.region]
+        if node.op == "Sizes":
+            here.asked[node.outputs[0]] = tuple(node.attributes["dims"])
+            continue
         here.origin = None if node.origin is None else (node.origin.subgraph, node.origin.index)
         own = together.get(number) or Fused(node.outputs[0] if node.outputs else "")
         gaps += _gap(node, partial(_write, here, node, own, source is not None))
@@ -232,7 +235,7 @@ _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize 
 _SIZES = "the sizes that it needs are dynamic", "fix them with --shape"
 _REFUSED = {
     **dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
-    **dict.fromkeys(("Shape", "Sizes"), _SIZES),
+    "Shape": _SIZES,
 }
 """Why some operators are not written, and what to do about it."""
 

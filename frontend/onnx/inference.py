@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from layoutsolve.base.wording import printable
-from layoutsolve.frontend.onnx import inference_standins
+from layoutsolve.frontend.onnx import inference_standins, resized_sizes
 from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.ir.graph import Dim, Size
@@ -72,6 +72,8 @@ class Types:
         inference_standins.substitute(model.graph)
         shield(model.graph)
         graph = self._inferred(model, within).graph
+        while resized_sizes.corrected(model.graph, _numbers(graph)):
+            graph = self._inferred(model, within).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
             if name not in found or not _has_rank(found[name]):
@@ -226,6 +228,17 @@ class Types:
         except Exception:  # an operator of its own, or one that inference refuses: nothing is known of it
             return {}
         return {name: TypeProto.FromString(kind) for name, kind in found.items()}
+
+
+def _numbers(graph: GraphProto) -> dict[str, list[int | None]]:
+    """The sizes of the tensors of a graph that a Resize reads or makes, None where one is no number."""
+    names = {name for node in graph.node if node.op_type == "Resize" for name in (*node.input[:1], *node.output)}
+    infos = (*graph.input, *graph.value_info, *graph.output) if names else ()
+    return {
+        info.name: [dim.dim_value if _is_number(dim) else None for dim in info.type.tensor_type.shape.dim]
+        for info in infos
+        if info.name in names and _is_tensor(info.type) and _has_rank(info.type)
+    }
 
 
 def _is_tensor(kind: TypeProto) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves
 from layoutsolve.ir.graph import Array, Size
@@ -36,12 +38,23 @@ def gather(call: Call) -> None:
 
 @row("GatherND", quantised=moves)
 def gather_nd(call: Call) -> None:
-    """GatherND by constant indices."""
-    if call.attribute("batch_dims", 0):
-        raise ExpressionError("it has batch dimensions", "use Gather")
-    known = call.known(1, "indices")
-    sizes = np.array(call.sizes(call.value(0))[: known.shape[-1]])
-    call.write("GATHER_ND", [call.tensor(0), call.constant(_from_front(known, sizes))])
+    """GatherND; places in a batch, along which it only counts, stand beside its indices."""
+    batch, given = call.attribute("batch_dims", 0), call.value(1)
+    count = call.sizes(replace(given, shape=given.shape[-1:]))[0]
+    shape = given.shape[:-1]
+    bounds = np.array(call.sizes(replace(call.value(0), shape=call.value(0).shape[batch : batch + count])))
+    known = call.data(1)
+    before = [] if not batch else [np.indices(call.sizes(replace(given, shape=shape)))[:batch]]
+    counted = [np.moveaxis(each, 0, -1) for each in before]
+    if known is not None:
+        places = call.constant(np.concatenate([*counted, _from_front(known, bounds)], -1))
+    else:
+        places = call.step("FLOOR_MOD", [call.tensor(1), call.constant(bounds, given.dtype)], given.shape)
+        if counted:
+            parts = [call.constant(counted[0], given.dtype), places]
+            places = call.temporary([*shape, batch + count], given.dtype)
+            call.draft.write("CONCATENATION", parts, [places], {"axis": len(shape)})
+    call.write("GATHER_ND", [call.tensor(0), places])
 
 
 @row("GatherElements", quantised=moves)
@@ -98,6 +111,26 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
     scattered = call.temporary(sizes, call.value(0).dtype)
     call.draft.write("SCATTER_ND", [call.constant(places), updates, call.constant(sizes)], [scattered], {})
     call.write("SELECT_V2", [call.constant(mask, "bool"), scattered, call.tensor(0)])
+
+
+@row("Trilu", quantised=moves)
+def triangle(call: Call) -> None:
+    """Trilu: what lies on one side of a diagonal, else 0."""
+    value, made = call.value(0), call.output
+    rows, columns = call.sizes(replace(value, shape=value.shape[-2:]))
+    diagonal = int(call.known(1, "diagonal").reshape(-1)[0]) if call.has(1) else 0
+    upper = bool(call.attribute("upper", 1))
+    mask = np.triu(np.ones((rows, columns), bool), diagonal) if upper else np.tri(rows, columns, diagonal, bool)
+    zero = np.array(0 if made.quant is None else made.quant.zero_point.reshape(-1)[0], made.dtype)
+    name = call.draft.names.derived(call.result, "zero")
+    blank = call.draft.add(name, made.dtype, (), made.quant, zero)
+    inputs = [call.constant(mask, "bool"), call.tensor(0), blank]
+    shapes = [mask.shape, value.shape, (), made.shape]
+    broadcasting.write(call, "SELECT_V2", inputs, shapes, call.target(), _SELECTED)
+
+
+_SELECTED = 5
+"""The most dimensions that SELECT_V2 broadcasts."""
 
 
 @row("OneHot")

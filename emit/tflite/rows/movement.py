@@ -238,8 +238,8 @@ def pad(call: Call) -> None:
     if (amounts < 0).any():
         tensor, shape = _cropped(call, tensor, shape, np.minimum(amounts, 0))
         amounts = np.maximum(amounts, 0)
-    if mode == "edge":
-        _repeat_edges(call, tensor, shape, amounts)
+    if mode in ("edge", "wrap"):
+        _repeat(call, tensor, shape, amounts, mode)
     elif mode in _MIRRORS:
         if (
             max(amounts.max(initial=0), 0)
@@ -255,7 +255,7 @@ def pad(call: Call) -> None:
     elif mode == "constant":
         _fill(call, tensor, shape, amounts)
     else:
-        raise ExpressionError(f"its mode is {mode}", "use constant, edge or reflect")
+        raise ExpressionError(f"its mode is {mode}", "use constant, edge, reflect or wrap")
 
 
 def _fill(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any) -> None:
@@ -316,15 +316,18 @@ def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[i
     return call.move("SLICE", tensor, [call.constant(begin), call.constant(size)], sizes), sizes
 
 
-def _repeat_edges(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any) -> None:
-    """Write a Pad with the outermost elements: they are gathered along each dimension."""
+def _repeat(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any, mode: str) -> None:
+    """Write a Pad with the outermost elements, or with those from the other side: they are gathered along each
+    dimension.
+    """
     places = dict[int, Array]()
     for axis, size in enumerate(shape):
         if not amounts[axis].any():
             continue
         if isinstance(size, Size):
             raise ExpressionError("it repeats the edge of a dynamic size", "fix it with --shape")
-        places[axis] = np.clip(np.arange(-amounts[axis, 0], size + amounts[axis, 1]), 0, size - 1)
+        wanted = np.arange(-amounts[axis, 0], size + amounts[axis, 1])
+        places[axis] = np.clip(wanted, 0, size - 1) if mode == "edge" else wanted % size
     gather_along(call, tensor, shape, places)
 
 
@@ -348,7 +351,7 @@ def expand(call: Call) -> None:
     if value.shape == made.shape:
         call.reshape(call.tensor(0), made.shape, call.target())
         return
-    call.write("BROADCAST_TO", [call.tensor(0), call.constant(call.sizes(made))])
+    call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
 
 
 @row("Tile", quantised=moves)

@@ -155,18 +155,21 @@ def _composed(call: Call, axis: int, logarithm: bool) -> None:
 
 def _index(call: Call, operator: str) -> None:
     """ArgMax or ArgMin, whose index is of 32 bits, or of 64."""
-    value, made = call.value(0), call.output
-    if call.attribute("select_last_index", 0):
-        raise ExpressionError("it gives the last of equal elements", "use select_last_index=0")
+    value, made, tensor = call.value(0), call.output, call.tensor(0)
     axis = call.attribute("axis", 0) % len(value.shape)
+    keeps, last = call.attribute("keepdims", 1), call.attribute("select_last_index", 0)
+    if last:  # of equal elements it is the first from the end
+        tensor = call.move("REVERSE_V2", tensor, [call.constant([axis])], value.shape)
     shape = [size for place, size in enumerate(value.shape) if place != axis]
-    inputs = [call.tensor(0), call.constant(axis)]
-    if not call.attribute("keepdims", 1):
-        call.write(operator, inputs, output_type=_INT64)
-        return
-    between = call.temporary(shape, made.dtype)
-    call.write(operator, inputs, [between], output_type=_INT64)
-    call.reshape(between, made.shape, call.target())
+    into = call.temporary(shape, made.dtype) if keeps or last else call.target()
+    call.write(operator, [tensor, call.constant(axis)], [into], output_type=_INT64)
+    if last:
+        end = call.constant(call.sizes(value)[axis] - 1, made.dtype)
+        counted = call.temporary(shape, made.dtype) if keeps else call.target()
+        call.write("SUB", [end, into], [counted])
+        into = counted
+    if keeps:
+        call.reshape(into, made.shape, call.target())
 
 
 _INT64 = 4
@@ -197,18 +200,43 @@ def cumsum(call: Call) -> None:
     call.write("CUMSUM", [call.tensor(0), call.constant(axis)], **options)
 
 
-@row("TopK")
+def _largest(call: Call) -> bool:
+    """Whether the largest of bytes are taken, as what they mean would be."""
+    return call.value(0).in_bytes and moves(call) and bool(call.attribute("largest", 1))
+
+
+@row("TopK", quantised=_largest)
 def top_k(call: Call) -> None:
-    """TopK of the largest along the last axis; their indices are of 32 bits, and become 64."""
-    value = call.value(0)
-    rank = len(value.shape)
-    if call.attribute("axis", -1) % rank != rank - 1 or not call.attribute("largest", 1):
-        raise ExpressionError("it is not about the largest elements along the last axis", "transpose or negate it")
-    count = int(call.known(1, "number").reshape(-1)[0])
+    """TopK along the last axis, of the largest: the smallest are these in the opposite order of all. Their indices are
+    of 32 bits, and become 64.
+    """
+    value, made, tensor = call.value(0), call.output, call.tensor(0)
+    if call.attribute("axis", -1) % len(value.shape) != len(value.shape) - 1:
+        raise ExpressionError("it is not along the last axis", "report it: the plan is wrong")
+    count = call.constant(int(call.known(1, "number").reshape(-1)[0]))
     indices = call.temporary(call.output_at(1).shape, "int32")
-    call.write("TOPK_V2", [call.tensor(0), call.constant(count)], [call.target(0), indices])
+    if call.attribute("largest", 1):
+        call.write("TOPK_V2", [tensor, count], [call.target(0), indices])
+    else:
+        turned = call.temporary(made.shape, value.dtype)
+        call.write("TOPK_V2", [_opposite(call, tensor, value), count], [turned, indices])
+        call.write(*_opposite_of(call, turned, value.dtype))
     if call.node.outputs[1]:
         call.write("CAST", [indices], [call.target(1)])
+
+
+def _opposite(call: Call, tensor: int, value: Value) -> int:
+    operator, inputs = _opposite_of(call, tensor, value.dtype)
+    made = call.temporary(value.shape, value.dtype)
+    call.write(operator, inputs, [made])
+    return made
+
+
+def _opposite_of(call: Call, tensor: int, dtype: str) -> tuple[str, list[int]]:
+    """What turns the order of numbers around: of integers none may leave their type."""
+    if dtype == "float32":
+        return "NEG", [tensor]
+    return "SUB", [call.constant(-1, dtype), tensor]
 
 
 def _variance(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int]) -> tuple[int, int]:

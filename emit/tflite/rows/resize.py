@@ -11,6 +11,7 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.movement import gather_along
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
+from layoutsolve.frontend.onnx.resized_sizes import rounded
 from layoutsolve.ir.graph import Array, Dim, Size
 
 _IMAGE = 4
@@ -30,7 +31,9 @@ def resize(call: Call) -> None:
     if call.attribute("antialias", 0) or call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise ExpressionError("it resizes with antialiasing, or keeps an aspect ratio", "resize without")
     before, after = _both(call)
-    if call.attribute("mode", "nearest") == "nearest":
+    if before == after:  # which ONNX Runtime copies, whatever its scales
+        call.reshape(call.tensor(0), call.output.shape, call.target())
+    elif call.attribute("mode", "nearest") == "nearest":
         _nearest(call, before, after, _scales(call, before, after))
     elif call.value(0).dtype in _BYTES and (call.node.storage or call.value(0).quant is None):
         _truncated(call, after)
@@ -73,7 +76,10 @@ def _scales(call: Call, before: list[int], after: list[int]) -> list[float]:
         return ratios
     order, axes = call.order(0), call.attribute("axes")
     for number, scale in enumerate(given.reshape(-1).tolist()):
-        ratios[order[number if axes is None else axes[number] % len(before)]] = scale
+        axis = order[number if axes is None else axes[number] % len(before)]
+        if before[axis] and rounded(before[axis], np.float32(scale)) != after[axis]:
+            raise ExpressionError("ONNX rounds its sizes otherwise than ONNX Runtime", "give it sizes")
+        ratios[axis] = scale
     return ratios
 
 
@@ -84,11 +90,14 @@ def _places(call: Call, size: int, result: int, scale: float) -> Array:
     if mode == "asymmetric":
         return x / ratio
     if mode == "align_corners":
-        return x * np.float32((size - 1) / (result - 1)) if result > 1 else np.zeros(result, np.float32)
+        return x * np.float32(size - 1) / np.float32(result - 1) if result > 1 else np.zeros(result, np.float32)
     if mode == "pytorch_half_pixel" and result == 1:
         return np.zeros(1, np.float32)
     if mode in ("half_pixel", "pytorch_half_pixel"):
         return (x + np.float32(0.5)) / ratio - np.float32(0.5)
+    if mode == "half_pixel_symmetric" and call.attribute("mode") != "nearest":
+        lacking = np.float32(1.0) - np.float32(result) / (ratio * np.float32(size))
+        return np.float32(size / 2) * lacking + (x + np.float32(0.5)) / ratio - np.float32(0.5)
     raise ExpressionError(f"its coordinate_transformation_mode is {mode}", "use half_pixel or asymmetric")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -267,33 +268,31 @@ def transposed_convolution(call: Call) -> None:
             "it is a transposed convolution of volumes", "write it as a convolution of two dimensions"
         )
     shape, space = _spread(call, value)
-    result = call.sizes(made)
+    (batch, *others), sizes = made.shape, call.sizes(replace(made, shape=made.shape[1:-1]))
     kernel = _dense(call, call.known(1, "weights").transpose(call.order(1)))
     count = rank - 2
     strides = tuple(call.attribute("strides") or (1,) * count)
     full = [(size - 1) * stride + extent for size, stride, extent in zip(space, strides, kernel.shape[2:], strict=True)]
-    before = _before(call, full, result[1:-1])
-    tensor, target, final = call.tensor(0), call.target(), list(result)
+    before, tensor, final = _before(call, full, sizes), call.tensor(0), list(made.shape)
     if rank == 3:
         tensor, shape = _along_a_line(call, tensor, shape)
         kernel, strides, space = kernel[:, :, None], (1, *strides), [1, *space]
-        full, before, final = [1, *full], [0, *before], [result[0], 1, *result[1:]]
+        full, before, sizes, final = [1, *full], [0, *before], (1, *sizes), [batch, 1, *others]
     weights = _stored_kernel(call, np.ascontiguousarray(kernel.transpose(1, 2, 3, 0)))
     bias = added_to(call, kernel.shape[1])
-    same = all(map(_is_same, final[1:-1], strides, space, before, full))
-    larger = [max(whole, size + start) for whole, size, start in zip(full, final[1:-1], before, strict=True)]
-    computed = final if same else [final[0], *larger, final[3]]
+    same = all(map(_is_same, sizes, strides, space, before, full))
+    larger = [max(whole, size + start) for whole, size, start in zip(full, sizes, before, strict=True)]
+    computed = final if same else [batch, *larger, final[3]]
     options = {"padding": SAME if same else VALID, "stride_h": strides[0], "stride_w": strides[1]}
-    last = target if computed == list(result) else call.temporary(computed, made.dtype, made.quant)
-    call.write("TRANSPOSE_CONV", [call.constant(computed), weights, tensor, bias], [last], **options)
+    last = call.target() if computed == list(made.shape) else call.temporary(computed, made.dtype, made.quant)
+    call.write("TRANSPOSE_CONV", [call.extents(computed), weights, tensor, bias], [last], **options)
     if computed != final:
-        begin, size = call.constant([0, *before, 0]), call.constant(final)
-        if final == list(result):
-            call.write("SLICE", [last, begin, size], [target])
-            return
-        last = call.step("SLICE", [last, begin, size], final)
-    if final != list(result):
-        call.reshape(last, made.shape, target)
+        arguments = [call.constant([0, *before, 0]), call.constant([-1, *sizes, -1])]
+        cut = call.target() if rank == 4 else call.temporary(final, made.dtype, made.quant)
+        call.write("SLICE", [last, *arguments], [cut])
+        last = cut
+    if rank != 4:
+        call.reshape(last, made.shape, call.target())
 
 
 def _is_same(size: int, stride: int, read: int, start: int, whole: int) -> bool:

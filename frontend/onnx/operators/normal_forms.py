@@ -12,6 +12,7 @@ from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.einsum import written
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
+from layoutsolve.frontend.onnx.resized_sizes import MOST, are_rounded_up, are_sizes, rounded
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product, without_omitted
 from layoutsolve.proto import pool_sizes
@@ -368,18 +369,26 @@ def _to_sizes(call: Call, places: Sequence[int], names: list[str]) -> list[Dim |
 
 
 def _by_factors(call: Call, places: Sequence[int], part: Array | None, names: list[str]) -> list[Dim | None] | None:
-    """The same of factors, and of ``part`` of the input; None for sizes that are rounded."""
+    """The same of factors, and of ``part`` of the input; None for sizes that are rounded, where the library does not
+    round them otherwise than ONNX Runtime.
+    """
     scales, shape = call.constant(2), call.value(0).shape
     if scales is None or scales.size != len(places):
         return None
     every = np.ones(len(shape), np.float32)
     every[places] = scales.reshape(-1)
     parts = {} if part is None else dict(zip(places, zip(*part.reshape(2, -1).tolist(), strict=True), strict=True))
-    names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
-    return [
+    made = [
         product((dim, int(scale))) if float(scale).is_integer() and parts.get(axis, UNITY) == UNITY else None
         for axis, (dim, scale) in enumerate(zip(shape, every.tolist(), strict=True))
     ]
+    fitting = part is None and ((every > 0) & (every < MOST)).all()
+    if fitting and are_rounded_up(shape, every) and are_sizes(shape, every):  # by which the library has the right ones
+        made = [rounded(dim, every[axis]) if isinstance(dim, int) else made[axis] for axis, dim in enumerate(shape)]
+        names[2:] = ["", call.draft.sizes([dim for dim in made if dim is not None], call.outputs[0])]
+        return made
+    names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
+    return made
 
 
 def _is_empty(call: Call, number: int) -> bool:

@@ -148,9 +148,48 @@ def moved() -> Family:
     yield "Slice", Case(half, whole(-1), whole(-9), whole(1), whole(-1))
 
 
+def resized() -> Family:
+    """Factors whose products are rounded, and sizes that stay."""
+    modes = {"nearest": {"nearest_mode": "floor"}, "linear": {}, "cubic": {}}
+    corners = "align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel"
+    for (mode, told), how, factors in product(modes.items(), corners, ((0.7, 1.3), (1.5, 0.7), (1.5, 1.5))):
+        by = whole(1, 1, *factors, dtype="float32")
+        yield "Resize", Case(real(1, 2, 10, 10), None, by, mode=mode, coordinate_transformation_mode=how, **told)
+    for mode, factor in product(modes, (1.1, 1.3)):
+        yield "Resize", Case(real(1, 2, 3, 3), None, whole(1, 1, factor, factor, dtype="float32"), mode=mode)
+
+
+def chosen() -> Family:
+    """The largest and the smallest along any axis, and the last of equal ones."""
+    equal, count = np.random.default_rng(5).integers(0, 4, (3, 4, 5)), whole(2)
+    for axis, largest, dtype in product((0, 1, -1), (0, 1), ("float32", "int32", "int64")):
+        yield "TopK", Case(equal.astype(dtype), count, outputs=2, axis=axis, largest=largest)
+    lowest = np.array([[5, np.iinfo(np.int32).min, np.iinfo(np.int32).max]], np.int32)
+    yield "TopK", Case(lowest, count, outputs=2, largest=0)
+    for operator, axis, keep in product(("ArgMax", "ArgMin"), (0, 1, -1), (0, 1)):
+        told = {"axis": axis, "keepdims": keep, "select_last_index": 1}
+        yield operator, Case(equal.astype("float32"), **told)
+
+
+def placed() -> Family:
+    """Indices in a batch, computed or not, triangles, and borders from the other side."""
+    random = np.random.default_rng(6)
+    for batch, count, fed in ((0, 2, (0, 1)), (1, 1, (0,)), (1, 2, (0, 1)), (2, 1, (0, 1))):
+        shape = (3, 4, 5)[:batch]
+        indices = random.integers(-2, 2, (*shape, 2, count))
+        yield "GatherND", Case(real(3, 4, 5), indices, fed=fed, batch_dims=batch)
+    for upper, diagonal in product((0, 1), (-2, 0, 1, 9)):
+        yield "Trilu", Case(real(2, 3, 4), np.int64(diagonal), upper=upper)
+    for before, behind in ((1, 2), (0, 5), (7, 0)):
+        yield "Pad", Case(real(2, 3), whole(0, before, 1, behind), mode="wrap")
+
+
 FAMILIES: Mapping[str, Callable[[], Family]] = {
     each.__name__: each
-    for each in (transposed, pools, slices, squeezed, curves, far, plain_bytes, nothing, ranks, moved)
+    for each in (
+        *(transposed, pools, slices, squeezed, curves, far, plain_bytes, nothing, ranks, moved),
+        *(resized, chosen, placed),
+    )
 }
 
 
@@ -205,6 +244,32 @@ def test_a_dynamic_size_is_cut(mode: str) -> None:
         layoutsolve.convert(dynamic("Pad", [["N", 4]], [whole(0, 0, -1, 0)], mode=mode), to="tflite")
 
 
+OPEN: Mapping[str, tuple[str, list[Array], Mapping[str, object], list[int | str]]] = {
+    "an upsampling": ("Resize", [np.zeros(0, np.float32), whole(1, 1, 2, 2, dtype="float32")], {}, ["N", 2, 4, 3]),
+    "a transposed convolution": ("ConvTranspose", [real(2, 3, 3, 3)], {"strides": [2, 2]}, ["N", 2, 4, 3]),
+    "one that is cut": ("ConvTranspose", [real(2, 3, 3, 3)], {"pads": [1, 0, 0, 1]}, ["N", 2, 4, 3]),
+    "one of a line": ("ConvTranspose", [real(2, 3, 3)], {"strides": [2]}, ["N", 2, 4]),
+    "groups": ("GroupNormalization", [real(4), real(4)], {"num_groups": 2}, ["N", 4, 3, 5]),
+    "a product": ("Einsum", [real(2, 3)], {"equation": "nhk,ko->nho"}, ["N", 4, 2]),
+}
+"""Operators behind the shapes of their operands, one size of which is open: their constants and attributes."""
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_an_open_batch(name: str) -> None:
+    """It is that of the result, and states the sizes that operators want."""
+    operator, constants, told, shape = OPEN[name]
+    model = dynamic(operator, [shape], constants, **told)
+    if operator == "GroupNormalization":
+        model.opset_import[0].version = 21
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for batch in (1, 3):
+        given = [real(*(batch if size == "N" else int(size) for size in shape))]
+        for delegate in (False, True):
+            (found,) = litert().run(written, given, delegate=delegate).results
+            np.testing.assert_allclose(found, results(model, given)[0], rtol=2e-5, atol=2e-5)
+
+
 REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
     "a product of float16": (
         "MatMul",
@@ -221,6 +286,10 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
         lambda: Case(real(1, 1, 3, 3).astype("float64"), kernel_shape=[2, 2], pads=[0, 1, 0, 1]),
     ),
     "no slope": ("Celu", lambda: Case(real(3), alpha=0.0)),
+    "sizes that are rounded otherwise": (
+        "Resize",
+        lambda: Case(real(1, 1, 10, 8), None, whole(1, 1, 0.7, 1.1, dtype="float32"), mode="linear"),
+    ),
     "a sum of nothing": ("ReduceSum", lambda: Case(real(2, 0), whole(1))),
     **{
         f"{operator} along every other of many dimensions": (

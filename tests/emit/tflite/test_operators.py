@@ -197,6 +197,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "RMSNormalization": [Case(X, real(8))],
     "LpNormalization": [Case(X, axis=1), Case(X, axis=3, p=1)],
     "LRN": [Case(X, size=3)],
+    "Trilu": [Case(X, np.int64(1)), Case(X, upper=0)],
     "Resize": [
         Case(X, None, None, whole(1, 4, 12, 16)), Case(X, None, None, whole(1, 4, 9, 5), mode="linear"),
         Case(X, None, TWICE, coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
