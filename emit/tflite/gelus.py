@@ -72,7 +72,7 @@ def _gelu(graph: Graph, number: int) -> Iterator[_Found]:
     if last is None or graph.nodes[last].op != "Mul":
         return
     rest = [name for name in graph.nodes[last].inputs if name != graph.nodes[product].outputs[0]]
-    factors = [_constant(graph, name) for name in (other, *rest)]
+    factors = [only_number(graph, name) for name in (other, *rest)]
     named = [name for name, factor in zip((other, *rest), factors, strict=True) if factor is None]
     if (
         len(rest) == 1
@@ -89,7 +89,7 @@ def _scaled(graph: Graph, name: str, factor: float) -> str | None:
         return None
     pairs = (node.inputs, node.inputs[::-1]) if node.op == "Mul" else (node.inputs,)
     for one, other in pairs:
-        number = _constant(graph, other)
+        number = only_number(graph, other)
         if number and np.isclose(number if node.op == "Mul" else 1 / number, factor, rtol=_CLOSE):
             return one
     return None
@@ -97,10 +97,10 @@ def _scaled(graph: Graph, name: str, factor: float) -> str | None:
 
 def _factor(graph: Graph, node: Node, beside: str) -> float | None:
     rest = [name for name in node.inputs if name != beside]
-    return _constant(graph, rest[0]) if len(rest) == 1 else None
+    return only_number(graph, rest[0]) if len(rest) == 1 else None
 
 
-def _constant(graph: Graph, name: str) -> float | None:
+def only_number(graph: Graph, name: str) -> float | None:
     """The only number of a constant."""
     value = graph.values[name]
     return (

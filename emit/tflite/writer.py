@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.emit.tflite import gelus, roots
 from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.fusion import Fused, fused
-from layoutsolve.emit.tflite.gelus import recognised
 from layoutsolve.emit.tflite.meanings import annotated, direct, united
 from layoutsolve.emit.tflite.roundings import settled
 from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
@@ -52,7 +52,11 @@ def written(
 
     Raises :class:`UnsupportedError`, listing every node that LiteRT's operators do not express.
     """
-    graph = annotated(graph) if source is not None else settled(direct(united(annotated(recognised(graph)))))
+    graph = (
+        annotated(graph)
+        if source is not None
+        else settled(direct(united(annotated(roots.recognised(gelus.recognised(graph))))))
+    )
     draft = Draft(graph, graph.names if source is None else {})
     try:
         for name in graph.inputs:

@@ -5,8 +5,9 @@ by itself, but where a clamp, a view or another operator lies between two kernel
 it are left to floats. Weights keep their sign, and so do the ends of a graph, its states, and what operators look at
 as integers; where a kernel meets those, numbers are stored anew, which changes none of them.
 
-LiteRT's kernels multiply signed by signed: only those have weights with steps for each channel. Networks whose
-products want such get signs.
+LiteRT's kernels multiply signed by signed: only those have weights with steps for each channel. Models
+some of whose products want such get signs, and so do those some of whose activations have one, or go into operators
+that have kernels for these alone: no kernel reads both.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ MOVING = frozenset(
 )  # fmt: skip
 """The operators on stored integers that give the same ones, 128 higher, where all that they are given is."""
 
+WANTING = frozenset(("Abs", "Elu", "Exp", "Gelu", "Neg", "Sqrt", "Sub"))
+"""The operators that LiteRT's kernels compute on bytes with a sign alone; a Sqrt as a part of an inverse root, a Sub of
+a squared difference.
+"""
+
 LASTING = frozenset(("Carry", "State"))
 """The operators whose values go from turn to turn, or from run to run. Kernels around them would store theirs anew each
 time; such a network is left as it is.
@@ -67,7 +73,7 @@ def stored(graph: Graph) -> Graph:
 
 
 def signed(graph: Graph) -> Graph:
-    """The same graph with uint8 activations stored as int8 around products by weights that want that."""
+    """The same graph with uint8 activations stored as int8 where anything in it wants that."""
     return _Signed(graph).result()
 
 
@@ -251,7 +257,7 @@ def shifted(numbers: Array, by: int, dtype: str) -> Array:
 
 
 class _Signed(_Unsigned):
-    """The other way round: of networks with products that bytes without a sign have no kernel for."""
+    """The other way round: of graphs with operators that bytes without a sign have no kernel for."""
 
     source, target, by = "uint8", "int8", -HALF
 
@@ -275,23 +281,21 @@ class _Signed(_Unsigned):
         return node.op not in CONTROL and node.op != "Identity"
 
     def _wanted(self, used: set[str]) -> set[str]:
-        for node in self.graph.nodes:
-            if node.op == "Identity" and all(map(self._is_activation, (*node.inputs, *node.outputs))):
-                self.networks.join([*node.inputs, *node.outputs])
-        products = (node for node in self.graph.nodes if node.op in WEIGHED and not (node.storage or node.domain))
-        roots = {self.networks.root(node.inputs[0]) for node in products if self._wants(node)}
-        roots.update(self.networks.root(name) for node in self.graph.nodes for name in self._twin(node))
-        return {name for name in used if self.networks.root(name) in roots}
+        nodes = [node for node in self.graph.nodes if not (node.storage or node.domain)]
+        products = any(self._wants(node) for node in nodes if node.op in WEIGHED)
+        inner = any(self._is_with_sign(node) for node in nodes if node.op in WANTING)
+        outer = any(self._is_signed(value) for value in self.graph.values.values())
+        return used if products or inner or outer else set()
 
-    def _twin(self, node: Node) -> Iterator[str]:
-        """What a node stores anew that had a sign, or gets one, and is the same otherwise."""
-        if node.op != "Identity" or node.storage:
-            return
-        one, other = (self.graph.values[name] for name in (*node.inputs, *node.outputs))
-        for own, beside in ((one, other), (other, one)):
-            raised = self._raised(own).quant if self._is_activation(own.name) else None
-            if raised is not None and beside.dtype == self.target and raised.matches(beside.quant):
-                yield own.name
+    def _is_signed(self, value: Value) -> bool:
+        """Whether a value is computed, or given, in steps that have a sign."""
+        stored_so = value.dtype == self.target and value.data is None
+        return stored_so and value.quant is not None and value.quant.axis is None
+
+    def _is_with_sign(self, node: Node) -> bool:
+        """Whether LiteRT has a kernel for a node, or for what it is a part of, on bytes with a sign alone."""
+        whole = node.op != "Sub" or self.graph.values[node.outputs[0]].quant is None
+        return whole and self._is_activation(node.inputs[0])
 
     def _wants(self, node: Node) -> bool:
         """Whether a product of bytes has weights with steps for each channel, or computed ones."""

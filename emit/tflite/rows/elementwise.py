@@ -14,7 +14,7 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import alike, is_coarse, is_coarse_product, moves, same_bytes
-from layoutsolve.ir.graph import Shape, Size, Value
+from layoutsolve.ir.graph import Quant, Shape, Size, Value
 
 _UNARY = {
     "Abs": "ABS",
@@ -28,6 +28,7 @@ _UNARY = {
     "Not": "LOGICAL_NOT",
     "Relu": "RELU",
     "Round": "ROUND",
+    "Rsqrt": "RSQRT",
     "Sigmoid": "LOGISTIC",
     "Sign": "SIGN",
     "Sin": "SIN",
@@ -50,6 +51,7 @@ _BINARY: Mapping[str, tuple[str, int]] = {
     "Mul": ("MUL", 6),
     "Or": ("LOGICAL_OR", 4),
     "Pow": ("POW", 4),
+    "SquaredDifference": ("SQUARED_DIFFERENCE", 4),
     "Sub": ("SUB", 6),
     "Sum": ("ADD", 6),
     "Xor": ("NOT_EQUAL", 4),
@@ -89,11 +91,35 @@ def _signed(call: Call) -> bool:
     return same_bytes(call) and call.output.dtype == "int8"
 
 
+def _positive(call: Call) -> bool:
+    """Whether a kernel computes on signed bytes none of which is negative, where it would end a run."""
+    quant = call.value(0).quant
+    return _signed(call) and quant is not None and int(quant.zero_point[0]) == np.iinfo(np.int8).min
+
+
 row("Relu", "HardSwish", quantised=same_bytes)(_unary)
 row("Abs", "Exp", quantised=_signed)(_unary)
 row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
 row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
-row(*(_UNARY.keys() - {"Abs", "Exp", "HardSwish", "Relu", "Sigmoid", "Tanh"}))(_unary)
+row("Rsqrt", quantised=_positive)(_unary)
+row(*(_UNARY.keys() - {"Abs", "Exp", "HardSwish", "Neg", "Relu", "Rsqrt", "Sigmoid", "Tanh"}))(_unary)
+
+
+def _turns(call: Call) -> bool:
+    """Whether signed bytes are turned around zero in the same steps."""
+    one, other = call.value(0).quant, call.output.quant
+    return _signed(call) and one is not None and other is not None and np.array_equal(one.scale, other.scale)
+
+
+@row("Neg", quantised=_turns)
+def negative(call: Call) -> None:
+    """Neg; int8 by a product with -1, which is -128 steps of 1/128: the kernel takes steps that are smaller than 1."""
+    if call.value(0).quant is None:
+        _unary(call)
+        return
+    step = Quant(np.array([1 / 128], np.float32), np.zeros(1, np.int8))
+    name = call.draft.names.derived(call.result, "negative")
+    call.write("MUL", [call.tensor(0), call.draft.add(name, "int8", (), step, np.array(-128, np.int8))])
 
 
 def _operands(call: Call) -> bool:
@@ -113,6 +139,16 @@ def _factors(call: Call) -> bool:
     gives wrong numbers where their product has larger ones.
     """
     return _operands(call) and not is_coarse_product(call.value(0), call.value(1), call.output, 1)
+
+
+def _differ(call: Call) -> bool:
+    """Whether a kernel squares the difference of signed bytes in the steps of a result."""
+    pairs = ((call.value(one), call.value(other)) for one, other in ((0, 0), (1, 1)))
+    return (
+        _factors(call)
+        and call.output.dtype == "int8"
+        and not any(is_coarse_product(one, other, call.output, 1) for one, other in pairs)
+    )
 
 
 def _one_scale(call: Call) -> bool:
@@ -166,7 +202,8 @@ def _binary(call: Call) -> None:
 row("Mul", quantised=_factors)(_binary)
 row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
-row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "Sub"}))(_binary)
+row("SquaredDifference", quantised=_differ)(_binary)
+row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"}))(_binary)
 
 
 @row("Mean")
@@ -245,7 +282,12 @@ def leaky_relu(call: Call) -> None:
     call.write("LEAKY_RELU", [call.tensor(0)], alpha=float(call.attribute("alpha", 0.01)))
 
 
-@row("Elu")
+def _bends(call: Call) -> bool:
+    """Whether a kernel looks up what it makes of signed bytes."""
+    return _signed(call) and call.attribute("alpha", 1.0) == 1.0
+
+
+@row("Elu", quantised=_bends)
 def elu(call: Call) -> None:
     """Elu; with another slope than 1 its negative part is scaled."""
     alpha, shape = float(call.attribute("alpha", 1.0)), call.value(0).shape
@@ -260,7 +302,7 @@ def elu(call: Call) -> None:
     call.write("ADD", [positive, scaled])
 
 
-@row("Gelu")
+@row("Gelu", quantised=_signed)
 def gelu(call: Call) -> None:
     """Gelu, exact or by tanh."""
     call.write("GELU", [call.tensor(0)], approximate=call.attribute("approximate", "none") == "tanh")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -101,11 +102,23 @@ def _places(call: Call, size: int, result: int, scale: float) -> Array:
     raise ExpressionError(f"its coordinate_transformation_mode is {mode}", "use half_pixel or asymmetric")
 
 
+_HALF = np.float32(1e-6)
+"""How near to the middle of two pixels ONNX Runtime takes a place for the middle."""
+
+
+def _rounded(x: Array, middle: int) -> Array:
+    """The nearest pixels, of two that are as near the one before, or 1 behind it."""
+    first = np.floor(x)
+    rest = x - first
+    found: Array = first + np.where(abs(rest - np.float32(0.5)) < _HALF, middle, rest > np.float32(0.5))
+    return found
+
+
 _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "floor": np.floor,
-    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
-    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+    "round_prefer_ceil": partial(_rounded, middle=1),
+    "round_prefer_floor": partial(_rounded, middle=0),
 }
 
 

@@ -155,6 +155,11 @@ def resized() -> Family:
     for (mode, told), how, factors in product(modes.items(), corners, ((0.7, 1.3), (1.5, 0.7), (1.5, 1.5))):
         by = whole(1, 1, *factors, dtype="float32")
         yield "Resize", Case(real(1, 2, 10, 10), None, by, mode=mode, coordinate_transformation_mode=how, **told)
+    for how, near, (one, other) in product(
+        ("asymmetric", "half_pixel"), ("ceil", "floor"), ((7, 8), (14, 19), (20, 6))
+    ):
+        told = {"nearest_mode": f"round_prefer_{near}", "coordinate_transformation_mode": how}
+        yield "Resize", Case(real(1, 1, one, 3), None, None, whole(1, 1, other, 3), **told)
     for mode, factor in product(modes, (1.1, 1.3)):
         yield "Resize", Case(real(1, 2, 3, 3), None, whole(1, 1, factor, factor, dtype="float32"), mode=mode)
 

@@ -219,7 +219,11 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(*GRU[:1], real(1, 4, 3), real(1, 4, 4), None, LENGTHS, outputs=2, hidden_size=4, activations=["Relu"]),
     ],
 }  # fmt: skip
-ALIASES = {"FusedMatMul": "MatMul of transposed matrices, which only ONNX Runtime has"}
+ALIASES = {
+    "FusedMatMul": "MatMul of transposed matrices, which only ONNX Runtime has",
+    "Rsqrt": "Reciprocal of Sqrt",
+    "SquaredDifference": "Mul of a Sub by itself",
+}
 
 
 def test_every_operator_has_a_case() -> None:

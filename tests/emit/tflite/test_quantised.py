@@ -68,6 +68,8 @@ CASES: Sequence[Case] = (
     *(("ReduceMean", [IMAGE], None, [whole(*axes)], False, {"keepdims": 0}) for axes in ((1,), (2, 3))),
     ("Abs", [IMAGE], None, [], False, {}),
     ("Exp", [IMAGE], None, [], False, {}),
+    ("Elu", [IMAGE], None, [], False, {}),
+    ("Neg", [IMAGE], None, [], True, {}),
     ("MatMul", [(3, 8)], stored(8, 5), [], False, {}),
 )
 
@@ -110,7 +112,7 @@ def model(case: Case, dtype: str) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(made)
 
 
-@pytest.mark.members(58)
+@pytest.mark.members(62)
 @pytest.mark.parametrize("dtype", ZEROS)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_quantised_operator(number: int, dtype: str) -> None:
@@ -128,10 +130,10 @@ def test_quantised_operator(number: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ZEROS)
-@pytest.mark.parametrize("op", ["ConvTranspose", "Abs", "Exp", "MatMul", "Conv"])
+@pytest.mark.parametrize("op", ["ConvTranspose", "Abs", "Elu", "Exp", "Neg", "MatMul", "Conv"])
 def test_bytes_are_computed_with(op: str, dtype: str) -> None:
     """No float is between DEQUANTIZE and QUANTIZE where a kernel on bytes is there."""
-    signed_only = op in ("Abs", "Exp") and dtype == "uint8"
+    signed_only = op in ("Abs", "Elu", "Exp", "Neg") and dtype == "uint8"
     for case in (case for case in CASES if case[0] == op and len(case[1][0]) < 5 and not signed_only):
         written = parse(layoutsolve.convert(model(case, dtype), to="tflite").content(""))
         names = [operator.name for operator in written.subgraphs[0].operators]
@@ -246,3 +248,45 @@ def test_images_are_resized_where_they_lie(axes: list[int]) -> None:
     ends = "keep" if axes == [1, 2] else "nhwc"
     found = layoutsolve.convert(onnx.shape_inference.infer_shapes(source), to="tflite", inputs=ends, outputs=ends)
     assert found.operators == ["RESIZE_BILINEAR"]  # type: ignore[attr-defined]
+
+
+def normalising(types: Sequence[str], inverse: Sequence[str]) -> onnx.ModelProto:
+    """The inverse root of a squared difference, of operands, a square and a result of some types, as layer
+    normalizations have it.
+    """
+    nodes, held = list[onnx.NodeProto](), list[onnx.TensorProto]()
+
+    def steps(name: str, scale: float, number: int, zero: int) -> str:
+        dtype = np.dtype(types[number])
+        for part, value in (("scale", np.float32(scale)), ("zero", dtype.type(zero + 128 * (dtype == np.uint8)))):
+            held.append(numpy_helper.from_array(value, f"{name}/{part}"))
+        told = [f"{name}/scale", f"{name}/zero"]
+        nodes.append(helper.make_node("QuantizeLinear", [name, *told], [f"{name}/q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}/q", *told], [f"{name}/d"]))
+        return f"{name}/d"
+
+    operands = [steps(f"x{number}", SCALES[number], 0, 3) for number in range(2)]
+    nodes.append(helper.make_node("Sub", operands, ["difference"]))
+    nodes.append(helper.make_node("Mul", ["difference", "difference"], ["square"]))
+    nodes.append(helper.make_node("Sqrt", [steps("square", 0.06, 1, -128)], ["root"]))
+    held.append(numpy_helper.from_array(np.float32(1), "one"))
+    nodes.append(helper.make_node(inverse[0], [*inverse[1:], "root"], ["made"]))
+    result = steps("made", 0.02, 2, -128)
+    ports = [helper.make_tensor_value_info(f"x{number}", 1, (3, 8)) for number in range(2)]
+    graph = helper.make_graph(nodes, "one", ports, [helper.make_tensor_value_info(result, 1, (3, 8))], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.parametrize("inverse", [["Reciprocal"], ["Div", "one"]], ids=lambda each: each[0])
+@pytest.mark.parametrize("types", [["int8"] * 3, ["int8", "uint8", "int8"], ["int8", "int8", "uint8"]], ids="-".join)
+def test_squares_and_roots_are_computed_in_bytes(types: Sequence[str], inverse: Sequence[str]) -> None:
+    """No kernel reads bytes with a sign and writes some without, so all get one."""
+    source = normalising(types, inverse)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert sorted(names) == ["DEQUANTIZE", "QUANTIZE", "QUANTIZE", "RSQRT", "SQUARED_DIFFERENCE"]
+    given = [(RANDOM.integers(-100, 100, (3, 8)) * np.float32(each)).astype(np.float32) for each in SCALES[:2]]
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run(dict(zip(("x0", "x1"), given, strict=True)))
+    (found,) = litert().run(written, given).results
+    steep = np.abs(expected) > 1  # of a small square the inverse root is another one a step beside it
+    assert np.abs(np.rint((found - expected) / 0.02))[~steep].max() <= 1
