@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -199,7 +200,63 @@ def _binary(call: Call) -> None:
         last, shape = into, after
 
 
-row("Mul", quantised=_factors)(_binary)
+_MOST_RESCALED = 1 << 16
+_WHOLE = 127
+"""In how many steps a factor is stored, of which bytes have this many at least."""
+
+
+def _only(value: Value) -> float | None:
+    """The only number that a constant means."""
+    if value.data is None or value.data.size != 1:
+        return None
+    data = value.data if value.quant is None else value.quant.real(value.data)
+    return float(data.reshape(-1)[0])
+
+
+def _rescaled(call: Call) -> tuple[int, Quant, float] | None:
+    """Which operand of a product of bytes is multiplied by a positive number alone, its steps, and the number; None
+    where none is, or in steps that are too far from those of the result.
+    """
+    made = call.output
+    for number in range(2):
+        value, factor = call.value(number), _only(call.value(1 - number))
+        quant = value.quant if value.in_bytes and value.data is None else None
+        if quant is None or factor is None or made.quant is None:
+            continue
+        most = _WHOLE if call.activation else _MOST_RESCALED  # as a kernel of products alone has an activation
+        near = 1 / _MOST_RESCALED < quant.scale[0] * factor / made.quant.scale[0] < most
+        return (number, quant, factor) if near and (value.dtype, value.shape) == (made.dtype, made.shape) else None
+    return None
+
+
+def _is_product(call: Call) -> bool:
+    """Whether kernels on bytes give a product."""
+    return _factors(call) or _rescaled(call) is not None
+
+
+@row("Mul", quantised=_is_product)
+def multiplication(call: Call) -> None:
+    """Mul; int8 or uint8 by one number, of any type, as by 127 steps of it. Where the product has steps that the kernel
+    does not take it gives the same integers in other steps, which are stored anew.
+    """
+    found, made = None if _factors(call) else _rescaled(call), call.output.quant
+    if found is None or made is None:
+        _binary(call)
+        return
+    number, quant, factor = found
+    value = call.value(number)
+    part = Quant(np.array([factor / _WHOLE], np.float32), np.zeros(1, np.dtype(value.dtype)))
+    name, stored = call.draft.names.derived(call.result, "factor"), np.array(_WHOLE, np.dtype(value.dtype))
+    operands = [call.tensor(number), call.draft.add(name, value.dtype, (), part, stored)]
+    if quant.scale[0] * part.scale[0] < made.scale[0]:
+        call.write("MUL", operands, fused_activation_function=call.activation)
+        return
+    steps = replace(quant, scale=(quant.scale * factor).astype(np.float32))
+    meant = call.temporary(value.shape, value.dtype, steps)
+    call.write("MUL", operands, [meant])
+    call.write("QUANTIZE", [meant])
+
+
 row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
 row("SquaredDifference", quantised=_differ)(_binary)
