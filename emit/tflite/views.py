@@ -196,7 +196,45 @@ def merged(draft: Draft, ends: Collection[int]) -> list[Operator]:
             same[operator.outputs[0]] = twin
         else:
             written.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
-    return _read(written, ends)
+    return _in_rows(draft, _read(written, ends), ends)
+
+
+def _in_rows(draft: Draft, operators: list[Operator], ends: Collection[int]) -> list[Operator]:
+    """The operators with fully-connected layers that give their result in the dimensions of what they read, where it is
+    read through a view of these alone.
+    """
+    readers = dict[int, list[Operator]]()
+    for operator in operators:
+        for index in operator.inputs:
+            readers.setdefault(index, []).append(operator)
+    made, gone = dict[int, int](), set[int]()
+    for operator in operators:
+        given = operator.outputs[0] if operator.name == LAYER else -1
+        views = [each for each in readers.get(given, ()) if each.name == VIEW]
+        if (
+            given not in ends
+            and len(views) == len(readers.get(given, ())) == 1
+            and _are_rows(draft, operator, views[0])
+        ):
+            made[given] = views[0].outputs[0]
+            gone.add(views[0].outputs[0])
+    return [
+        replace(each, outputs=(made[each.outputs[0]],), options={**each.options, "keep_num_dims": True})
+        if each.outputs and each.outputs[0] in made
+        else each
+        for each in operators
+        if each.name != VIEW or each.outputs[0] not in gone
+    ]
+
+
+def _are_rows(draft: Draft, layer: Operator, view: Operator) -> bool:
+    """Whether a view gives a layer's result the dimensions of its operand, all of which are known."""
+    read, weights, flat, seen = (
+        draft.tensors[index] for index in (*layer.inputs[:2], layer.outputs[0], view.outputs[0])
+    )
+    rows = read.shape[:-1] == seen.shape[:-1] and read.shape[-1] == weights.shape[-1] and len(read.shape) <= FEWER
+    known = -1 not in (*read.signature, *seen.signature)
+    return rows and known and seen.shape[-1] == flat.shape[-1] and have_equal_steps(flat.quant, seen.quant)
 
 
 def _read(operators: list[Operator], ends: Collection[int]) -> list[Operator]:

@@ -177,7 +177,7 @@ class _Unsigned:
         if not self._stays(name):
             return self.copies.get(name, name)
         if self.graph.values[name].data is not None:
-            weights = WEIGHED.get(node.op) == port and not node.storage
+            weights = port <= WEIGHED.get(node.op, -1) and not node.storage  # on either side of a product
             return self._weights(name) if weights else self._constant(name)
         if not self._is_activation(name):
             return name
@@ -299,11 +299,12 @@ class _Signed(_Unsigned):
 
     def _wants(self, node: Node) -> bool:
         """Whether a product of bytes has weights with steps for each channel, or computed ones."""
-        if not self._is_activation(node.inputs[0]):
+        one, other = (self.graph.values[name] for name in node.inputs[:2])
+        data, weights = (other, one) if one.data is not None and node.op in ("Gemm", "MatMul") else (one, other)
+        if not self._is_activation(data.name):
             return False
-        weights = self.graph.values[node.inputs[1]]
         if weights.data is None or weights.quant is None:
-            return self._is_activation(node.inputs[1])
+            return self._is_activation(weights.name)
         middle = 0 if weights.dtype == self.target else HALF
         return (
             weights.quant.axis is not None

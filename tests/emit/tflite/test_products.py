@@ -101,3 +101,45 @@ def test_int8_products_by_constants_stay_on_int8() -> None:
     written = parse(layoutsolve.convert(between, to="tflite").content("")).subgraphs[0]
     (product,) = [each for each in written.operators if each.name in ("FULLY_CONNECTED", "BATCH_MATMUL")]
     assert product.name == "FULLY_CONNECTED" and written.tensors[product.outputs[0]].dtype == "int8"
+
+
+@pytest.mark.parametrize("rows", [3, 17])
+def test_layers_stay_layers(rows: int) -> None:
+    """Between Transposes too: a product by weights on the left is BATCH_MATMUL and ADD, which take longer."""
+    random = np.random.default_rng(rows)
+    weights, added = random.normal(size=(4, 6)).astype(np.float32), random.normal(size=6).astype(np.float32)
+    held = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(added, "b")]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Gemm", ["t", "w", "b"], ["g"]),
+        helper.make_node("Transpose", ["g"], ["y"], perm=[1, 0]),
+    ]
+    ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (4, rows)), ("y", (6, rows)))]
+    graph = helper.make_graph(nodes, "one", ports[:1], ports[1:], held)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert names == ["TRANSPOSE", "FULLY_CONNECTED", "TRANSPOSE"]
+
+
+def test_layers_give_the_dimensions_of_what_they_read() -> None:
+    """A Gemm of a flat matrix between views has none where its result has the same rows."""
+    held = [numpy_helper.from_array(np.ones((4, 6), np.float32), "w")]
+    held += [numpy_helper.from_array(np.array(each, np.int64), f"s{len(each)}") for each in ([30, 4], [2, 3, 5, 6])]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Reshape", ["r", "s2"], ["f"]),
+        helper.make_node("Gemm", ["f", "w"], ["g"]),
+        helper.make_node("Reshape", ["g", "s4"], ["h"]),
+        helper.make_node("Sigmoid", ["h"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, 1, (2, 3, 5, size)) for name, size in (("x", 4), ("y", 6)))
+    graph = helper.make_graph(nodes, "one", [x], [y], held)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert names == ["RELU", "FULLY_CONNECTED", "LOGISTIC"]
+    given = [np.random.default_rng(1).normal(size=(2, 3, 5, 4)).astype(np.float32)]
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": given[0]})
+    for delegate in (False, True):
+        np.testing.assert_allclose(litert().run(written, given, delegate=delegate).results[0], expected, rtol=1e-5)
