@@ -33,7 +33,9 @@ class Composer:
             return self.constant(value.quant.real(value.data), "real")
         return self.write("Identity", (value.name,), value.shape, "real")
 
-    def write(self, op: str, inputs: Sequence[str], shape: Sequence[Dim], label: str = "", **attributes: object) -> str:
+    def write(
+        self, op: str, inputs: Sequence[str], shape: Sequence[Dim], label: str = "", /, **attributes: object
+    ) -> str:
         """Write a node whose result is of floats."""
         name = self.taken.derived(self.node.outputs[0], label or op.lower())
         self.values[name] = Value(name, "float32", tuple(shape))
