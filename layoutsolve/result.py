@@ -180,8 +180,10 @@ class Conversion:
     @cached_property
     def newer_opset(self) -> tuple[int, str] | None:
         """The opset of an ONNX source where the written model has a newer one, and the operator that needs that."""
+        if not self.graph.told or self.to != "onnx":
+            return None
         source = type(self.model).FromString(self.graph.told)
-        if not self.graph.told or opset_of(source) >= self.opset:
+        if opset_of(source) >= self.opset:
             return None
         from layoutsolve.emit.older_opsets import needed
 
