@@ -207,36 +207,37 @@ def _largest(call: Call) -> bool:
 
 @row("TopK", quantised=_largest)
 def top_k(call: Call) -> None:
-    """TopK along the last axis, of the largest: the smallest are these in the opposite order of all. Their indices are
-    of 32 bits, and become 64.
+    """TopK along the last axis that has more than one element, of the largest: the smallest are these in the opposite
+    order of all. Their indices are of 32 bits, and become 64.
     """
-    value, made, tensor = call.value(0), call.output, call.tensor(0)
-    if call.attribute("axis", -1) % len(value.shape) != len(value.shape) - 1:
+    value, made = call.value(0), call.output
+    axis = call.attribute("axis", -1) % len(value.shape)
+    if any(size != 1 for size in value.shape[axis + 1 :]):
         raise ExpressionError("it is not along the last axis", "report it: the plan is wrong")
+    read, written = value.shape[: axis + 1], made.shape[: axis + 1]
+    tensor = call.reshape(call.tensor(0), read)
     count = call.constant(int(call.known(1, "number").reshape(-1)[0]))
-    indices = call.temporary(call.output_at(1).shape, "int32")
+    indices = call.temporary(written, "int32")
+    found = call.target(0) if written == made.shape else call.temporary(written, made.dtype, made.quant)
     if call.attribute("largest", 1):
-        call.write("TOPK_V2", [tensor, count], [call.target(0), indices])
+        call.write("TOPK_V2", [tensor, count], [found, indices])
     else:
-        turned = call.temporary(made.shape, value.dtype)
-        call.write("TOPK_V2", [_opposite(call, tensor, value), count], [turned, indices])
-        call.write(*_opposite_of(call, turned, value.dtype))
+        turned, least = call.temporary(read, value.dtype), call.temporary(written, value.dtype)
+        _turn(call, tensor, turned, value.dtype)
+        call.write("TOPK_V2", [turned, count], [least, indices])
+        _turn(call, least, found, value.dtype)
+    if found != call.target(0):
+        call.reshape(found, made.shape, call.target(0))
     if call.node.outputs[1]:
-        call.write("CAST", [indices], [call.target(1)])
+        call.write("CAST", [call.reshape(indices, made.shape)], [call.target(1)])
 
 
-def _opposite(call: Call, tensor: int, value: Value) -> int:
-    operator, inputs = _opposite_of(call, tensor, value.dtype)
-    made = call.temporary(value.shape, value.dtype)
-    call.write(operator, inputs, [made])
-    return made
-
-
-def _opposite_of(call: Call, tensor: int, dtype: str) -> tuple[str, list[int]]:
-    """What turns the order of numbers around: of integers none may leave their type."""
+def _turn(call: Call, tensor: int, into: int, dtype: str) -> None:
+    """Write numbers in the opposite order: of integers none may leave their type."""
     if dtype == "float32":
-        return "NEG", [tensor]
-    return "SUB", [call.constant(-1, dtype), tensor]
+        call.write("NEG", [tensor], [into])
+    else:
+        call.write("SUB", [call.constant(-1, dtype), tensor], [into])
 
 
 def _variance(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int]) -> tuple[int, int]:

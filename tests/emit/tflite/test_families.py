@@ -169,6 +169,8 @@ def chosen() -> Family:
     equal, count = np.random.default_rng(5).integers(0, 4, (3, 4, 5)), whole(2)
     for axis, largest, dtype in product((0, 1, -1), (0, 1), ("float32", "int32", "int64")):
         yield "TopK", Case(equal.astype(dtype), count, outputs=2, axis=axis, largest=largest)
+        yield "TopK", Case(equal[:, :1].astype(dtype), count, outputs=2, axis=0, largest=largest)
+    yield "TopK", Case(real(2, 5, 1, 1), count, outputs=2, axis=1)
     lowest = np.array([[5, np.iinfo(np.int32).min, np.iinfo(np.int32).max]], np.int32)
     yield "TopK", Case(lowest, count, outputs=2, largest=0)
     for operator, axis, keep in product(("ArgMax", "ArgMin"), (0, 1, -1), (0, 1)):
