@@ -129,6 +129,8 @@ def _hint(given: str, known: Collection[str], longer: Sequence[str], option: str
         return f"; give {option} once for each of several"
     if longer:
         return f": give the whole name, one of {listed(longer)}"
+    if option == "--to" and given in ("tflite", "onnx"):
+        return f"; the format is that of the output's name: -o model.{given}"
     return nearest(given, known) or "; --print graph lists them (with --custom passthrough, if need be)"
 
 

@@ -153,6 +153,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     for options, said in (
         (["--to", "fist"], "--to 'fist': the model has no such tensor (did you mean 'first'?)"),
+        (["--to", "tflite"], "--to 'tflite': the model has no such tensor; the format is that of the output's name"),
         (["--from", "first", "--to", "first"], "nothing is left between a tensor and itself"),
         (["--from", "second", "--to", "first"], "--from 'second': no output depends on it"),
         (["--to", "first", "--to", "first"], "--to 'first': it is given twice"),

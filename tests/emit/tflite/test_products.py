@@ -105,7 +105,9 @@ def test_int8_products_by_constants_stay_on_int8() -> None:
 
 @pytest.mark.parametrize("rows", [3, 17])
 def test_layers_stay_layers(rows: int) -> None:
-    """Between Transposes too: a product by weights on the left is BATCH_MATMUL and ADD, which take longer."""
+    """Between Transposes too: a product by weights on the left is BATCH_MATMUL and ADD, which take longer, unless
+    the fewest Transposes are asked for.
+    """
     random = np.random.default_rng(rows)
     weights, added = random.normal(size=(4, 6)).astype(np.float32), random.normal(size=6).astype(np.float32)
     held = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(added, "b")]
@@ -120,6 +122,8 @@ def test_layers_stay_layers(rows: int) -> None:
     written = layoutsolve.convert(source, to="tflite").content("")
     names = [operator.name for operator in parse(written).subgraphs[0].operators]
     assert names == ["TRANSPOSE", "FULLY_CONNECTED", "TRANSPOSE"]
+    written = layoutsolve.convert(source, to="tflite", objective="min-transpose").content("")
+    assert "TRANSPOSE" not in [operator.name for operator in parse(written).subgraphs[0].operators]
 
 
 def test_layers_give_the_dimensions_of_what_they_read() -> None:
