@@ -87,7 +87,9 @@ WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(len(WAYS)))
 def test_a_fault_is_named(seed: int) -> None:
-    """Without one nothing departs. A fault that is not found makes no difference to any output."""
+    """Without one nothing departs. A fault that is not found makes no difference to any output, or next to none, as
+    that of a layer which gives one number nearly everywhere.
+    """
     source = network(seed).source
     conversion = layoutsolve.convert(source, **WAYS[seed % len(WAYS)])  # type: ignore[arg-type]
     clean = layoutsolve.verify(source, conversion, tensors=True)
@@ -98,7 +100,8 @@ def test_a_fault_is_named(seed: int) -> None:
         assert told.inspection is not None
         departure = told.inspection.departure
         if departure is None:
-            assert told.outputs == clean.outputs
+            for one, other in zip(told.outputs, clean.outputs, strict=True):
+                assert one.distance.mean <= other.distance.mean + 0.01, one
             continue
         assert index in (departure.index, *(int(other.rpartition("#")[2]) for other in departure.others))
         assert not told.passed and f"operator {departure.index} {departure.operator} " in str(told)

@@ -105,9 +105,10 @@ def contraction(dtype: str, steps: int = 3) -> bytes:
     value = builder.input("x", (40, 32), dtype, quant=quants[0])
     for step in range(steps):
         weights = generator.integers(-127, 128, (32, 32))
-        constant = builder.constant(f"w{step}", weights.astype(np.int8), quant=Quant([0.003], [0]))
+        scale = 0.003 + step * 1e-4
+        constant = builder.constant(f"w{step}", weights.astype(np.int8), quant=Quant([scale], [0]))
         bias = (
-            builder.constant(f"b{step}", np.zeros(32, np.int32), quant=Quant([0.01 * 0.003], [0])) if quants[0] else -1
+            builder.constant(f"b{step}", np.zeros(32, np.int32), quant=Quant([0.01 * scale], [0])) if quants[0] else -1
         )
         out = builder.tensor(f"t{step}", (40, 32), dtype, quant=quants[step + 1])
         builder.operator("FULLY_CONNECTED", [value, constant, bias], [out], {})

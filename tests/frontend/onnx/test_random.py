@@ -39,9 +39,9 @@ def test_results_stay(seed: int) -> None:
     assert ends == [[port.name for port in ports] for ports in (found.model.graph.input, found.model.graph.output)]
     before, after = moves(source), moves(found.model)
     own = layoutsolve.convert(source.SerializeToString(), strategy="transpose", objective=objective).price
-    executed = objective == "min-executed" and after.transposes <= before.transposes
-    less = executed and after.transposes + found.price.hidden < before.transposes + own.hidden
-    assert after.counts <= before.counts or less
+    executed, limit = after.transposes + found.price.hidden, before.transposes + own.hidden
+    less = executed < limit if after.transposes <= before.transposes else 2 * executed < limit
+    assert after.counts <= before.counts or (objective == "min-executed" and less)
     for feeds in (writer.feeds(), {name: data[:1] for name, data in writer.feeds(1).items()}):
         if seed % 3 and next(iter(feeds.values())).shape[0] == 1:
             continue  # the batch is fixed
