@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask
 import pandas as pd
 from distributed import Client, LocalCluster, as_completed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -118,6 +119,7 @@ def client_of(scheduler: str | None, jobs: int) -> Client:
     """A client of a scheduler that runs, or of processes on this machine, each on one thread."""
     if scheduler:
         return Client(scheduler)
+    dask.config.set({"distributed.worker.daemon": False})  # engines have processes of their own
     return Client(LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None))
 
 

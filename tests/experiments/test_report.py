@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.make.collection import SMALL, Made, collection
+from experiments.onnx_shared import apart
 from experiments.report import running, tables
 from experiments.report.originals import originals
 from experiments.report.running import Work, measured, write_tables
@@ -49,6 +50,11 @@ def test_models_that_fail_are_rows() -> None:
     rows = {"strategies": pd.concat([rows_of([("a", 1, 1, 3), ("b", 0, 1, 1)])["strategies"], pd.DataFrame([row])])}
     told = text(rows)
     assert "* strategies: 1 of 3 models (layoutsolve.errors.ModelError 1)" in told
+
+
+def test_measurements_have_processes_of_their_own() -> None:
+    with running.client_of(None, 1) as client:
+        assert client.submit(apart, int, 60.0).result() == 0
 
 
 def test_the_same_rows_are_the_same_report(tmp_path: Path) -> None:
