@@ -187,6 +187,8 @@ def _layers(
         results = of_model.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
     found = []
     for name, one, other in zip(names, truth, results, strict=True):
+        if makers[name][1] == "QuantizeLinear" and one.dtype != other.dtype:
+            continue  # other integers for the same numbers
         closeness = Closeness(Port(name, str(one.dtype) if one.dtype != object else "string", (), (), (), ()))
         closeness.add(one, as_in_source(values[name], places[name], other, one).astype(one.dtype, copy=False))
         found.append(closeness.layer(*makers[name]))

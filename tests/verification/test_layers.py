@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -65,6 +66,23 @@ def test_sources_in_onnx(seed: int) -> None:
     assert found.passed and found.inspection is not None and not found.inspection.note
     for each in found.inspection.layers:
         assert each.maximum <= 1e-4 and each.operator == model.graph.node[each.index].op_type, each
+
+
+@pytest.mark.parametrize("to", ["onnx", "tflite"])
+def test_integers_that_are_stored_otherwise_are_not_beyond_the_threshold(to: Literal["onnx", "tflite"]) -> None:
+    """Of a quantised source in ONNX: int8 activations may become uint8."""
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1,4,8,8] x) => (float[1,4,8,8] y)
+        <float s = {0.02}, int8 z = {0}> {
+        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) w = DequantizeLinear(v, s, z)
+        a = Conv<pads = [1, 1, 1, 1]>(d, w) b = QuantizeLinear(a, s, z) c = DequantizeLinear(b, s, z)
+        e = Conv<pads = [1, 1, 1, 1]>(c, w) f = QuantizeLinear(e, s, z) y = DequantizeLinear(f, s, z) }"""
+    model = onnx.parser.parse_model(text)
+    weights = np.random.default_rng(1).integers(-9, 10, (4, 4, 3, 3)).astype(np.int8)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "v"))
+    source = model.SerializeToString()
+    found = layoutsolve.verify(source, layoutsolve.convert(source, to=to), tensors=True, samples=1)
+    assert found.passed and found.inspection is not None and found.inspection.layers
+    assert all(each.cosine > 0.99 for each in found.inspection.layers), str(found.inspection)
 
 
 def test_the_first_tensor_beyond_the_threshold_of_a_source_in_onnx() -> None:
