@@ -203,6 +203,11 @@ class Table:
         """Plain integers from ``low`` to ``high`` inclusive."""
         return Operand(self.random.integers(low, high, shape, np.int64, endpoint=True).astype(dtype), dtype)
 
+    def whole(self, *shape: int, dtype: str = "int32") -> Operand:
+        """Plain integers over the whole range of their type."""
+        ends = np.iinfo(dtype)
+        return self.integers(*shape, low=ends.min, high=ends.max, dtype=dtype)
+
     def booleans(self, *shape: int) -> Operand:
         """Truth values."""
         return Operand(self.random.integers(0, 2, shape).astype(bool), "bool")

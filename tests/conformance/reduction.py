@@ -48,8 +48,7 @@ def reductions(table: Table) -> None:
 @cases("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 def reductions_unusual(table: Table) -> None:
     for dtype in ("int32", "int64"):
-        ends = np.iinfo(dtype)
-        source = table.integers(2, 3, 4, low=ends.min, high=ends.max, dtype=dtype)
+        source = table.whole(2, 3, 4, dtype=dtype)
         table.add(f"{dtype}", [source, stored(1)], plain(dtype), {"keep_dims": False})
     table.add("float32-scalar-axis", [table.real(2, 3, 4), constant(-1)], options={"keep_dims": True})
     table.add("float32-dynamic", [table.real(2, 3, 4).dynamic(0), stored(1, 2)], options={"keep_dims": False})
@@ -147,10 +146,8 @@ def windows(table: Table) -> None:
     for (name, start), (at, geometry) in product(functions.items(), enumerate(geometries)):
         vectors = [constant(each, "int64") for each in geometry]
         for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
-            ends = np.iinfo("int8" if dtype == "float32" else dtype)
-            whole = table.integers(3, 8, 6, low=ends.min, high=ends.max, dtype=dtype)
-            source = table.real(3, 8, 6) if dtype == "float32" else whole
-            first = constant(max(start, ends.min), dtype)
+            source = table.real(3, 8, 6) if dtype == "float32" else table.whole(3, 8, 6, dtype=dtype)
+            first = constant(max(start, 0) if dtype == "uint8" else start, dtype)
             table.add(f"{dtype}-{name}-{at}", [source, first, *vectors], plain(dtype), {"reduce_function": name})
             if at == 0 and name in ("ADD", "MAXIMUM"):
                 given = [source, fed(first.values, dtype), *vectors]

@@ -258,9 +258,8 @@ def windows(table: Table) -> None:
     for (label, more), body in product(variants.items(), _BODIES):
         add(f"{label}-{body}", _BODIES[body], table.real(2, 6, 7), starts[body], more)
     for dtype, body in product(("int8", "int16", "int32", "int64", "uint8"), _BODIES):
-        ends = np.iinfo(dtype)
-        x = table.integers(2, 6, 7, low=ends.min, high=ends.max, dtype=dtype)
-        add(f"{dtype}-{body}", _BODIES[body], x, max(starts[body], ends.min), variants["padded"])
+        start = max(starts[body], 0) if dtype == "uint8" else starts[body]
+        add(f"{dtype}-{body}", _BODIES[body], table.whole(2, 6, 7, dtype=dtype), start, variants["padded"])
     for at in range(_POOLS):
         _add_pool(table, at, add)
     add("tensorflow-body", "MAXIMUM", table.real(2, 6, 7), -100.0, variants["padded"])
@@ -479,9 +478,7 @@ def reductions(table: Table) -> None:
     functions: Mapping[str, Any] = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}
     combined: Mapping[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
     for dtype, axes, body in product(("float32", "int32", "int8"), ((1,), (0, 2), (0, 1, 2), ()), _BODIES):
-        ends = np.iinfo("int8" if dtype == "float32" else dtype)
-        whole = table.integers(2, 3, 4, low=ends.min, high=ends.max, dtype=dtype)
-        x = table.real(2, 3, 4, low=-1) if dtype == "float32" else whole
+        x = table.real(2, 3, 4, low=-1) if dtype == "float32" else table.whole(2, 3, 4, dtype=dtype)
         start = Operand(np.array(1, dtype), dtype, None, True)
         expected = np.asarray(combined[body](functions[body](x.values, axis=axes), start.values)).astype(dtype)
         source = partial(
