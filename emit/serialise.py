@@ -162,12 +162,13 @@ def _declare(model: ModelProto, source: ModelProto) -> None:
 def _denote(model: ModelProto, source: ModelProto) -> None:
     """Say what inputs and outputs, and their dimensions, denote, as a source in ONNX does."""
     told = {port.name: port.type for port in (*source.graph.input, *source.graph.output)}
+    moved = _moved(model)
     for port in (port for port in (*model.graph.input, *model.graph.output) if port.name in told):
         stated = told[port.name]
         if stated.denotation:
             port.type.denotation = stated.denotation
         denoted = any(dim.denotation for dim in stated.tensor_type.shape.dim)
-        if denoted and port.name not in _moved(model):
+        if denoted and port.name not in moved:
             for dim, other in zip(port.type.tensor_type.shape.dim, stated.tensor_type.shape.dim, strict=False):
                 dim.denotation = other.denotation
 

@@ -18,7 +18,16 @@ from layoutsolve.emit.older_opsets.rewrites import CODES, REWRITES, SLOWER
 from layoutsolve.emit.older_opsets.step import Made, Scope, Step
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Origin
-from layoutsolve.proto.messages import DOMAINS, AttributeProto, GraphProto, ModelProto, NodeProto, leave_out, native
+from layoutsolve.proto.messages import (
+    DOMAINS,
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    leave_out,
+    native,
+    opset_of,
+)
 from layoutsolve.proto.scopes import captures, graphs_of
 
 _LEAVE = "leave --opset out, or cut the model before it"
@@ -68,9 +77,8 @@ def keep(model: ModelProto, written: int, version: int, origins: dict[str, Origi
 
 def needed(model: ModelProto, version: int) -> str:
     """What of a model needs a newer operator set than one, '' for nothing."""
-    written = next(each.version for each in model.opset_import if each.domain in DOMAINS)
     try:
-        bring(outline_of(model), written, version, {}, alike=True)
+        bring(outline_of(model), opset_of(model), version, {}, alike=True)
     except OpsetError as error:
         return error.what
     return ""

@@ -311,11 +311,12 @@ class Call:
             raise ExpressionError(f"its {what} are computed", "make them constants")
         return data
 
-    def sizes(self, value: Value) -> tuple[int, ...]:
-        """The sizes of a tensor, which must be known."""
-        if any(isinstance(size, Size) for size in value.shape):
+    def sizes(self, value: Value, part: slice = slice(None)) -> tuple[int, ...]:
+        """The sizes of a tensor, or those of a part of its dimensions, which must be known."""
+        shape = value.shape[part]
+        if any(isinstance(size, Size) for size in shape):
             raise ExpressionError(f"the size of '{value.name}' is dynamic", "fix it with --shape")
-        return tuple(int(size) for size in value.shape if not isinstance(size, Size))
+        return tuple(int(size) for size in shape if not isinstance(size, Size))
 
     def extents(self, shape: Sequence[Dim]) -> int:
         """A vector of sizes, of which those that are open are those of inputs."""
@@ -405,6 +406,11 @@ class Call:
     def constant(self, data: Any, dtype: str = "int32") -> int:
         """A constant."""
         return self.draft.constant(np.asarray(data, np.dtype(dtype)), self.result)
+
+    def number(self, label: str, number: Any, dtype: str, quant: Quant | None) -> int:
+        """A constant of one number, as it is stored in the steps of ``quant``."""
+        name = self.draft.names.derived(self.result, label)
+        return self.draft.add(name, dtype, (), quant, np.array(number, dtype))
 
     def temporary(self, shape: Sequence[Dim], dtype: str = "float32", quant: Quant | None = None) -> int:
         """A tensor between operators."""

@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.meanings import read_late
+from layoutsolve.emit.tflite.meanings import only_number, read_late
 from layoutsolve.ir.graph import Graph, Node
 
 _CLOSE = 1e-6
@@ -72,7 +72,7 @@ def _gelu(graph: Graph, number: int) -> Iterator[_Found]:
     if last is None or graph.nodes[last].op != "Mul":
         return
     rest = [name for name in graph.nodes[last].inputs if name != graph.nodes[product].outputs[0]]
-    factors = [only_number(graph, name) for name in (other, *rest)]
+    factors = [float_number(graph, name) for name in (other, *rest)]
     named = [name for name, factor in zip((other, *rest), factors, strict=True) if factor is None]
     if (
         len(rest) == 1
@@ -89,7 +89,7 @@ def _scaled(graph: Graph, name: str, factor: float) -> str | None:
         return None
     pairs = (node.inputs, node.inputs[::-1]) if node.op == "Mul" else (node.inputs,)
     for one, other in pairs:
-        number = only_number(graph, other)
+        number = float_number(graph, other)
         if number and np.isclose(number if node.op == "Mul" else 1 / number, factor, rtol=_CLOSE):
             return one
     return None
@@ -97,17 +97,13 @@ def _scaled(graph: Graph, name: str, factor: float) -> str | None:
 
 def _factor(graph: Graph, node: Node, beside: str) -> float | None:
     rest = [name for name in node.inputs if name != beside]
-    return only_number(graph, rest[0]) if len(rest) == 1 else None
+    return float_number(graph, rest[0]) if len(rest) == 1 else None
 
 
-def only_number(graph: Graph, name: str) -> float | None:
-    """The only number of a constant."""
+def float_number(graph: Graph, name: str) -> float | None:
+    """The only number of a constant of floats."""
     value = graph.values[name]
-    return (
-        float(value.data.reshape(-1)[0])
-        if value.data is not None and value.data.size == 1 and value.in_floats
-        else None
-    )
+    return only_number(value) if value.in_floats else None
 
 
 def _only_reader(graph: Graph, name: str) -> int | None:

@@ -201,6 +201,14 @@ def read_late(nodes: Iterable[Node]) -> Iterator[str]:
     return (name for node in nodes if node.op in LATE for name in node.inputs)
 
 
+def only_number(value: Value) -> float | None:
+    """The only number that a constant means, None for one of several and for what is computed."""
+    if value.data is None or value.data.size != 1:
+        return None
+    data = value.data if value.quant is None else value.quant.real(value.data)
+    return float(data.reshape(-1)[0])
+
+
 def same_steps(one: Value, other: Value) -> bool:
     """Whether equal stored integers of two tensors mean the same."""
     return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)

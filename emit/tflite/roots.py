@@ -4,10 +4,9 @@ of: layer normalizations have both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from layoutsolve.emit.tflite.gelus import only_number
+from layoutsolve.emit.tflite.gelus import float_number
 from layoutsolve.ir.graph import Graph, Node
 
 
@@ -15,20 +14,14 @@ def recognised(graph: Graph) -> Graph:
     """The same graph in which each of them is one operator."""
     made, gone = dict[Node, Node](), set[Node]()
     for node in graph.nodes:
-        inner = _squared(graph, node) or _inverted(graph, node)
-        before = None if inner is None else graph.producer(inner)
-        if before is None or inner is None or not _is_inner(graph, before, node):
-            continue
-        op = _WHOLE.get((before.op, "square" if _squared(graph, node) else "inverse"))
-        if op is not None:
-            made[node] = replace(node, op=op, inputs=before.inputs, attributes={})
-            gone.add(before)
+        kinds = ((_squared(graph, node), "Sub", "SquaredDifference"), (_inverted(graph, node), "Sqrt", "Rsqrt"))
+        for inner, op, whole in kinds:
+            before = None if inner is None else graph.producer(inner)
+            if before is not None and before.op == op and _is_inner(graph, before, node):
+                made[node] = replace(node, op=whole, inputs=before.inputs, attributes={})
+                gone.add(before)
     nodes = tuple(made.get(node, node) for node in graph.nodes if node not in gone)
     return replace(graph, nodes=nodes) if made else graph
-
-
-_WHOLE: Mapping[tuple[str, str], str] = {("Sqrt", "inverse"): "Rsqrt", ("Sub", "square"): "SquaredDifference"}
-"""The operator that another one and what is made of it are."""
 
 
 def _is_inner(graph: Graph, before: Node, node: Node) -> bool:
@@ -45,7 +38,7 @@ def _squared(graph: Graph, node: Node) -> str | None:
         return None
     if node.op == "Mul" and node.inputs[0] == node.inputs[1]:
         return node.inputs[0]
-    return node.inputs[0] if node.op == "Pow" and only_number(graph, node.inputs[1]) == 2.0 else None
+    return node.inputs[0] if node.op == "Pow" and float_number(graph, node.inputs[1]) == 2.0 else None
 
 
 def _inverted(graph: Graph, node: Node) -> str | None:
@@ -54,4 +47,4 @@ def _inverted(graph: Graph, node: Node) -> str | None:
         return None
     if node.op == "Reciprocal":
         return node.inputs[0]
-    return node.inputs[1] if node.op == "Div" and only_number(graph, node.inputs[0]) == 1.0 else None
+    return node.inputs[1] if node.op == "Div" and float_number(graph, node.inputs[0]) == 1.0 else None

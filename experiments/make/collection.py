@@ -18,6 +18,7 @@ from experiments.corpus import models
 from experiments.make import exporter_networks, plain_networks
 from experiments.make.hard_networks import FAMILIES as HARD
 from experiments.make.zoo import zoo
+from layoutsolve.io.patterns import ENDINGS
 from layoutsolve.ir.graph import Graph
 from tests.random_models import network
 from tests.random_onnx import random_model
@@ -65,7 +66,7 @@ def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator
     for name, source in zoo(0, sizes.every) if sizes.every else ():
         yield Made("operators", "operator-" + re.sub(r"[^\w]+", "-", name), partial(bytes, source))
     for folder in folders:
-        for ending in (".tflite", ".onnx"):
+        for ending in ENDINGS:
             for model in models(folder, ending=ending):
                 stem = re.sub(r"[^\w.]+", "-", model.name)
                 family = re.split(r"[-_.]", Path(model.name).name)[0]

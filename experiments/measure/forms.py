@@ -42,6 +42,7 @@ from experiments.measure.runtime import mean
 from layoutsolve import frontend
 from layoutsolve.emit import slow_int8_kernels
 from layoutsolve.errors import VerifyError
+from layoutsolve.io.patterns import ENDINGS
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.bench import RUNTIMES, compiled
 from layoutsolve.measurement.timing import Runner, Session, Subject, clock_of, feeds_of, ratio, rounds_of, timed, warm
@@ -108,9 +109,6 @@ FLOATS: Mapping[str, Sequence[str]] = {
     "floats pieces": ("of_pieces",),
 }
 """Operators that compute in float since their int8 kernels are slower, and the functions that recognise them."""
-
-ENDINGS = (".tflite", ".onnx")
-"""Those of models that forms are measured of."""
 
 Facts = Mapping[str, Any]
 

@@ -31,7 +31,7 @@ from experiments.make.plot import bars
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
-from layoutsolve.measurement.profile import CONTAINERS
+from layoutsolve.measurement.profile import kernel_times
 from layoutsolve.measurement.timing import MOST, feeds_of
 from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -98,7 +98,7 @@ def _of_products(entry: Measured) -> float:
     """What the products of a file take by the default's time. What the profiler itself takes is the same for each node:
     it is what all of them take there more than a run takes without it.
     """
-    times = [(kind, 1e-3 * median(own)) for (kind, _), own in _profiled(Path(entry.file)).items()]
+    times = [(kind, median(own)) for (kind, _), own in _profiled(Path(entry.file)).items()]
     own = max(sum(time for _, time in times) - entry.milliseconds, 0.0) / max(len(times), 1)
     left = [(kind, max(time - own, 0.0)) for kind, time in times]
     spent = sum(time for kind, time in left if any(name in kind for name in _MULTIPLYING))
@@ -106,17 +106,15 @@ def _of_products(entry: Measured) -> float:
 
 
 def _profiled(model: Path) -> Mapping[tuple[str, str], Sequence[float]]:
-    """The microseconds of each run by kind and name of nodes, of those that hold no others."""
+    """The milliseconds of each run by kind and name of nodes, of those that hold no others."""
     found = defaultdict[tuple[str, str], list[float]](list)
     with TemporaryDirectory() as folder:
         runtime = OnnxRuntime(model, threads=1, profile=Path(folder) / "profile")
         feeds = feeds_of(runtime)
         for _ in range(_RUNS):
             runtime.run(feeds)
-        for event in json.loads(runtime.end_profiling().read_text()):
-            kind = event.get("args", {}).get("op_name", "")
-            if event["name"].endswith("_kernel_time") and kind not in CONTAINERS:
-                found[kind, event["name"]].append(event["dur"])
+        for name, kind, spent in kernel_times(json.loads(runtime.end_profiling().read_text())):
+            found[kind, name].append(spent)
     return found
 
 

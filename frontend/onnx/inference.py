@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from layoutsolve.base.wording import printable
-from layoutsolve.frontend.onnx import inference_standins, resized_sizes
+from layoutsolve.frontend.onnx import inference_standins, resize_factors
 from layoutsolve.frontend.onnx.constants import TYPES, Constant
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.ir.graph import Dim, Size
@@ -72,7 +72,7 @@ class Types:
         inference_standins.substitute(model.graph)
         shield(model.graph)
         graph = self._inferred(model, within).graph
-        while resized_sizes.corrected(model.graph, _numbers(graph)):
+        while resize_factors.corrected(model.graph, _numbers(graph)):
             graph = self._inferred(model, within).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():

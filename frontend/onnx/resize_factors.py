@@ -1,8 +1,4 @@
-"""The sizes of what a Resize by factors makes.
-
-ONNX Runtime rounds down what it computes in float32, in which 10 by 0.7 is 7; the library what it computes in float64,
-in which it is less, so that all that follows has other sizes.
-"""
+"""Factors of a Resize by which ONNX's inference comes to the sizes that ONNX Runtime makes."""
 
 from __future__ import annotations
 
@@ -14,34 +10,10 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.ir.graph import Array
 from layoutsolve.proto.messages import DOMAINS, GraphProto, NodeProto, TensorProto
+from layoutsolve.proto.resized_sizes import MOST, are_sizes, rounded
 
 _FACTORS = 2
 """Which input of a Resize has the factors."""
-
-
-MOST = 1 << 15
-"""Factors from which on nothing is resized."""
-
-
-def rounded(size: int, factor: np.float32) -> int:
-    """What ONNX Runtime makes of a size."""
-    return int(np.float32(size) * factor)
-
-
-def are_sizes(sizes: Sequence[object], factors: Array) -> bool:
-    """Whether the sizes that a Resize makes state all its factors; one that is open stays, or becomes a multiple."""
-    return all(
-        np.float32(rounded(size, factor)) / np.float32(size) == factor
-        if isinstance(size, int) and size
-        else float(factor).is_integer()
-        for size, factor in zip(sizes, factors, strict=True)
-    )
-
-
-def are_rounded_up(sizes: Sequence[object], factors: Array) -> bool:
-    """Whether the library rounds any size otherwise, and so what ONNX checks."""
-    pairs = zip(sizes, factors, strict=True)
-    return any(isinstance(size, int) and rounded(size, factor) != int(size * float(factor)) for size, factor in pairs)
 
 
 def corrected(graph: GraphProto, sizes: Mapping[str, Sequence[int | None]]) -> bool:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from layoutsolve.ir.graph import Array, Dim, Node, Size, Value
+from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.ir.graph import Array, Dim, Graph, Node, Size, Value
 from layoutsolve.ir.names import Names
 
 
 def means_floats(value: Value) -> bool:
     """Whether a tensor is of floats, or of the integers of steps that mean such."""
     return value.dtype == "float32" or value.quant is not None
+
+
+def replaced(
+    graph: Graph,
+    op: str,
+    fits: Callable[[Graph, Node], bool],
+    nodes_for: Callable[[Node, dict[str, Value], Names], Sequence[Node]],
+) -> Graph:
+    """The same graph with nodes in place of each one of an operator of ONNX that ``fits``: ``nodes_for`` it, of which
+    it notes the values and the names that are taken.
+    """
+    if not any(node.op == op for node in graph.nodes):
+        return graph
+    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
+    for node in graph.nodes:
+        composed = node.op == op and not node.domain and fits(graph, node)
+        nodes += nodes_for(node, values, taken) if composed else [node]
+    return used(graph, nodes, values)
 
 
 class Composer:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.composing import Composer, means_floats
-from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.frontend.passes.composing import Composer, means_floats, replaced
 from layoutsolve.ir.einsum_equation import ELLIPSIS, terms_of
 from layoutsolve.ir.graph import Dim, Graph, Node, Size, Value, product
 from layoutsolve.ir.names import Names
@@ -19,15 +18,7 @@ from layoutsolve.ir.names import Names
 
 def products(graph: Graph) -> Graph:
     """The same graph without Einsums of floats whose sizes are known, but for that of one label; others stay."""
-    if not any(node.op == "Einsum" for node in graph.nodes):
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        if node.op == "Einsum" and not node.domain and _is_plain(graph, node):
-            nodes += _Product(node, values, taken).all()
-        else:
-            nodes.append(node)
-    return used(graph, nodes, values)
+    return replaced(graph, "Einsum", _is_plain, lambda *given: _Product(*given).all())
 
 
 def _is_plain(graph: Graph, node: Node) -> bool:

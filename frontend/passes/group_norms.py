@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.frontend.passes.composing import Composer, means_floats
-from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.frontend.passes.composing import Composer, means_floats, replaced
 from layoutsolve.ir.graph import Graph, Node, Size, product
-from layoutsolve.ir.names import Names
 
 
 def composed(graph: Graph) -> Graph:
     """The same graph without GroupNormalizations of floats of which one size at most is open; others stay."""
-    if not any(node.op == "GroupNormalization" for node in graph.nodes):
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        if node.op == "GroupNormalization" and not node.domain and _is_plain(graph, node):
-            nodes += _composed(Composer(node, values, taken))
-        else:
-            nodes.append(node)
-    return used(graph, nodes, values)
+    return replaced(graph, "GroupNormalization", _is_plain, lambda *given: _composed(Composer(*given)))
 
 
 def _is_plain(graph: Graph, node: Node) -> bool:

@@ -58,14 +58,13 @@ def _row(graph: Graph, node: Node, reads: Counter[str]) -> Row:
             continue
         if before.op != "Add":
             found = _weights(graph, before, factor, axis, reads)
-            return [(before, found), *row] if found and _are_finite(graph, before, found) else ()
+            return [(before, found), *row] if found else ()
         given = [number for number, each in enumerate(before.inputs) if graph.values[each].data is None]
-        if len(given) != 1 or graph.values[before.inputs[given[0]]].shape != graph.values[name].shape:
+        bias = graph.constant(before.inputs[1 - given[0]]) if len(given) == 1 else None
+        if bias is None or graph.values[before.inputs[given[0]]].shape != graph.values[name].shape:
             return ()
-        bias = graph.constant(before.inputs[1 - given[0]])
         sizes = [1] * len(graph.values[name].shape)
         sizes[axis] = factor.size
-        assert bias is not None
         row.insert(0, (before, {1 - given[0]: _product(bias, factor.reshape(sizes))}))
         name = before.inputs[given[0]]
     return ()
@@ -107,7 +106,7 @@ def _weights(graph: Graph, node: Node, factor: Array, axis: int, reads: Counter[
         if bias is None:
             return {}
         found[2] = _product(bias, factor)
-    return found
+    return found if _are_finite(data, found[1]) else {}
 
 
 def _product(data: Array, factor: Array) -> Array:
@@ -115,12 +114,10 @@ def _product(data: Array, factor: Array) -> Array:
         return np.asarray(data.astype(np.float64) * factor, np.float32)
 
 
-def _are_finite(graph: Graph, node: Node, found: Mapping[int, Array]) -> bool:
+def _are_finite(before: Array, weights: Array) -> bool:
     """Whether weights have neither overflown nor vanished."""
-    before = graph.constant(node.inputs[1])
-    assert before is not None
-    tiny = np.abs(found[1]) < np.finfo(np.float32).tiny
-    return bool(np.isfinite(found[1]).all() and not (tiny & (before != 0)).any())
+    tiny = np.abs(weights) < np.finfo(np.float32).tiny
+    return bool(np.isfinite(weights).all() and not (tiny & (before != 0)).any())
 
 
 def _scaled(scale: Node, row: Row, values: dict[str, Value], taken: Names) -> list[Node]:

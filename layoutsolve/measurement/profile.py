@@ -123,16 +123,24 @@ def _run_times(events: Sequence[Mapping[str, Any]]) -> list[float]:
     return [1e-6 * each["dur"] for each in events if each["name"] == "model_run"]
 
 
+def kernel_times(events: Sequence[Mapping[str, Any]], begin: float = 0) -> Iterator[tuple[str, str, float]]:
+    """What each kernel took in each run from a time in microseconds on, by the profiler's events: the node, its kind,
+    and milliseconds. Operators that hold others are left out.
+    """
+    for each in events:
+        name, kind = each["name"], each.get("args", {}).get("op_name", "")
+        if each.get("cat") == "Node" and name.endswith(_SUFFIX) and each["ts"] >= begin and kind not in CONTAINERS:
+            yield name.removesuffix(_SUFFIX), kind, 1e-3 * each["dur"]
+
+
 def made(events: Sequence[Mapping[str, Any]], runs: int, places: Mapping[str, str], found: Executed) -> Profile:
     """Profile from the profiler's events, of so many runs behind the first; ``places`` maps nodes to where they come
     from.
     """
     begin = min((each["ts"] + each["dur"] for each in events if each["name"] == "model_run"), default=0)
     times: dict[tuple[str, str], float] = defaultdict(float)
-    for each in events:
-        name, kind = each["name"], each.get("args", {}).get("op_name", "")
-        if each.get("cat") == "Node" and name.endswith(_SUFFIX) and each["ts"] >= begin and kind not in CONTAINERS:
-            times[name.removesuffix(_SUFFIX), kind] += 1e-3 * each["dur"] / runs
+    for name, kind, spent in kernel_times(events, begin):
+        times[name, kind] += spent / runs
     total = sum(times.values())
     operators: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     kinds: dict[str, list[float]] = defaultdict(list)

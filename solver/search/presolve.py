@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from layoutsolve.base.disjoint_sets import Classes
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.price import price_of_layouts
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
@@ -56,24 +57,19 @@ def _loses(problem: LayoutProblem, variable: int) -> bool:
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:
     """The connected parts of what is still open; operators meet at a variable if their rows differ there."""
-    joined: dict[int, list[int]] = {}
-    touched: dict[int, int] = {}
+    classes, touched = Classes[int](), dict[int, int]()
     for number, operator in enumerate(problem.operators):
         if len(domains[number]) > 1:
-            joined[number] = [number]
             for port in varying(problem, domains, number):
-                first = touched.setdefault(operator.ports[port], number)
-                few, many = sorted((joined[number], joined[first]), key=len)
-                if few is not many:
-                    many += few
-                    joined.update(dict.fromkeys(few, many))
+                classes.join((touched.setdefault(operator.ports[port], number), number))
     members: dict[int, list[int]] = {}
-    shared: dict[int, list[int]] = {}
-    for number, (root, *_) in joined.items():
-        members.setdefault(root, []).append(number)
+    for number, domain in enumerate(domains):
+        if len(domain) > 1:
+            members.setdefault(classes.root(number), []).append(number)
+    shared: dict[int, list[int]] = {root: [] for root in members}
     for variable, number in sorted(touched.items()):
-        shared.setdefault(joined[number][0], []).append(variable)
-    return [Component(tuple(operators), tuple(shared.get(root, ()))) for root, operators in members.items()]
+        shared[classes.root(number)].append(variable)
+    return [Component(tuple(operators), tuple(shared[root])) for root, operators in members.items()]
 
 
 def varying(problem: LayoutProblem, domains: Sequence[Sequence[int]], number: int) -> list[int]:

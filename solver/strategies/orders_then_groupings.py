@@ -79,7 +79,8 @@ def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> 
         known.append(push(graph, boundary, goal, limit.again().attempt(PUSHED)))
     views = 0 if goal.timed else sum(node.op == "Transpose" for node in graph.nodes)
     if paid.reshapes and views <= paid.transposes and paid.transposes:
-        known += [other for other in (transpose(graph, boundary, goal),) if _may_be(other, found)]
+        other = transpose(graph, boundary, goal)
+        known += [other] if _may_be(other, found) else []
     return _best(known, found)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from layoutsolve.emit.tflite import fusion
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.meanings import only_number
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import alike, is_coarse, is_coarse_product, moves, same_bytes
@@ -119,8 +120,7 @@ def negative(call: Call) -> None:
         _unary(call)
         return
     step = Quant(np.array([1 / 128], np.float32), np.zeros(1, np.int8))
-    name = call.draft.names.derived(call.result, "negative")
-    call.write("MUL", [call.tensor(0), call.draft.add(name, "int8", (), step, np.array(-128, np.int8))])
+    call.write("MUL", [call.tensor(0), call.number("negative", -128, "int8", step)])
 
 
 def _operands(call: Call) -> bool:
@@ -205,21 +205,13 @@ _WHOLE = 127
 """In how many steps a factor is stored, of which bytes have this many at least."""
 
 
-def _only(value: Value) -> float | None:
-    """The only number that a constant means."""
-    if value.data is None or value.data.size != 1:
-        return None
-    data = value.data if value.quant is None else value.quant.real(value.data)
-    return float(data.reshape(-1)[0])
-
-
 def _rescaled(call: Call) -> tuple[int, Quant, float] | None:
     """Which operand of a product of bytes is multiplied by a positive number alone, its steps, and the number; None
     where none is, or in steps that are too far from those of the result.
     """
     made = call.output
     for number in range(2):
-        value, factor = call.value(number), _only(call.value(1 - number))
+        value, factor = call.value(number), only_number(call.value(1 - number))
         quant = value.quant if value.in_bytes and value.data is None else None
         if quant is None or factor is None or made.quant is None:
             continue
@@ -246,8 +238,7 @@ def multiplication(call: Call) -> None:
     number, quant, factor = found
     value = call.value(number)
     part = Quant(np.array([factor / _WHOLE], np.float32), np.zeros(1, np.dtype(value.dtype)))
-    name, stored = call.draft.names.derived(call.result, "factor"), np.array(_WHOLE, np.dtype(value.dtype))
-    operands = [call.tensor(number), call.draft.add(name, value.dtype, (), part, stored)]
+    operands = [call.tensor(number), call.number("factor", _WHOLE, value.dtype, part)]
     if quant.scale[0] * part.scale[0] < made.scale[0]:
         call.write("MUL", operands, fused_activation_function=call.activation)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,11 @@ def gather(call: Call) -> None:
 def gather_nd(call: Call) -> None:
     """GatherND; places in a batch, along which it only counts, stand beside its indices."""
     batch, given = call.attribute("batch_dims", 0), call.value(1)
-    count = call.sizes(replace(given, shape=given.shape[-1:]))[0]
+    (count,) = call.sizes(given, slice(-1, None))
     shape = given.shape[:-1]
-    bounds = np.array(call.sizes(replace(call.value(0), shape=call.value(0).shape[batch : batch + count])))
+    bounds = np.array(call.sizes(call.value(0), slice(batch, batch + count)))
     known = call.data(1)
-    before = [] if not batch else [np.indices(call.sizes(replace(given, shape=shape)))[:batch]]
+    before = [] if not batch else [np.indices(call.sizes(given, slice(-1)))[:batch]]
     counted = [np.moveaxis(each, 0, -1) for each in before]
     if known is not None:
         places = call.constant(np.concatenate([*counted, _from_front(known, bounds)], -1))
@@ -117,13 +116,12 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
 def triangle(call: Call) -> None:
     """Trilu: what lies on one side of a diagonal, else 0."""
     value, made = call.value(0), call.output
-    rows, columns = call.sizes(replace(value, shape=value.shape[-2:]))
+    rows, columns = call.sizes(value, slice(-2, None))
     diagonal = int(call.known(1, "diagonal").reshape(-1)[0]) if call.has(1) else 0
     upper = bool(call.attribute("upper", 1))
     mask = np.triu(np.ones((rows, columns), bool), diagonal) if upper else np.tri(rows, columns, diagonal, bool)
-    zero = np.array(0 if made.quant is None else made.quant.zero_point.reshape(-1)[0], made.dtype)
-    name = call.draft.names.derived(call.result, "zero")
-    blank = call.draft.add(name, made.dtype, (), made.quant, zero)
+    zero = 0 if made.quant is None else made.quant.zero_point.reshape(-1)[0]
+    blank = call.number("zero", zero, made.dtype, made.quant)
     inputs = [call.constant(mask, "bool"), call.tensor(0), blank]
     shapes = [mask.shape, value.shape, (), made.shape]
     broadcasting.write(call, "SELECT_V2", inputs, shapes, call.target(), _SELECTED)

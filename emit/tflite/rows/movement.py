@@ -297,8 +297,7 @@ def _filling(call: Call) -> int | None:
         return None
     if quant is None:
         return call.constant(number, dtype)
-    name = call.draft.names.derived(call.result, "fill")
-    return call.draft.add(name, dtype, (), quant, np.array(number, dtype))
+    return call.number("fill", number, dtype, quant)
 
 
 def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[int, list[Dim]]:

@@ -12,8 +12,8 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.movement import gather_along
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
-from layoutsolve.frontend.onnx.resized_sizes import rounded
 from layoutsolve.ir.graph import Array, Dim, Size
+from layoutsolve.proto.resized_sizes import rounded
 
 _IMAGE = 4
 _BYTES = ("int8", "uint8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -95,10 +94,7 @@ def _padded(
     filled = np.iinfo(dtype).min if dtype != "float32" else value
     constant = call.constant(filled, dtype)
     if call.draft.tensors[tensor].quant is not None:
-        quant = call.value(0).quant
-        constant = call.draft.add(
-            call.draft.names.derived(call.result, "lowest"), dtype, (), quant, np.array(filled, dtype)
-        )
+        constant = call.number("lowest", filled, dtype, call.value(0).quant)
     return call.move("PADV2", tensor, [pads, constant], larger), larger
 
 
@@ -268,7 +264,7 @@ def transposed_convolution(call: Call) -> None:
             "it is a transposed convolution of volumes", "write it as a convolution of two dimensions"
         )
     shape, space = _spread(call, value)
-    (batch, *others), sizes = made.shape, call.sizes(replace(made, shape=made.shape[1:-1]))
+    (batch, *others), sizes = made.shape, call.sizes(made, slice(1, -1))
     kernel = _dense(call, call.known(1, "weights").transpose(call.order(1)))
     count = rank - 2
     strides = tuple(call.attribute("strides") or (1,) * count)

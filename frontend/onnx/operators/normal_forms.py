@@ -12,11 +12,11 @@ from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.einsum import written
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
-from layoutsolve.frontend.onnx.resized_sizes import MOST, are_rounded_up, are_sizes, rounded
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product, without_omitted
 from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.ort_kernels import moves
+from layoutsolve.proto.resized_sizes import MOST, are_rounded_up, are_sizes, rounded
 
 NEUTRAL: Mapping[str, tuple[float, tuple[int, ...]]] = {
     "Add": (0.0, (0, 1)), "Sub": (0.0, (0,)), "Mul": (1.0, (0, 1)), "Div": (1.0, (0,)),

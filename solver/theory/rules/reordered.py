@@ -8,7 +8,7 @@ reads or writes channels last for what it costs to read or write them first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product as product_of
 
 from layoutsolve.ir.graph import Graph, Node, Shape, static_elements
@@ -48,11 +48,23 @@ def reordered(site: Site, rule: Rule) -> Iterator[Way]:
             yield _way(site, first, into, out_of)
 
 
+def unexecuted(shapes: Sequence[Shape]) -> Price:
+    """The price of Transposes of floats in some shapes that are operators of the file, and no time."""
+    return Price(
+        transposes=len(shapes), hidden=-len(shapes), bytes=_BYTES * sum(static_elements(each) for each in shapes)
+    )
+
+
+def has_unexecuted(graph: Graph, node: Node, offer: Offer) -> bool:
+    """Whether a target has a form of an operator with such Transposes."""
+    return any(way.form.price.hidden < 0 for way in rule_of(Site(graph, node), offer).ways)
+
+
 def taken(graph: Graph, offer: Offer) -> int:
     """How many Transposes of a graph take no time as they stand, given what a target has."""
     found = 0
     for node in graph.nodes:
-        if node.op != "Conv" or all(way.form.price.hidden >= 0 for way in rule_of(Site(graph, node), offer).ways):
+        if node.op != "Conv" or not has_unexecuted(graph, node, offer):
             continue
         before, channels = graph.producer(node.inputs[0]), graph.values[node.inputs[0]].shape[1]
         alone = graph.reads[node.inputs[0]] == 1 and isinstance(channels, int) and channels >= BLOCK
@@ -68,7 +80,6 @@ def _permutes(node: Node, permutation: tuple[int, ...]) -> bool:
 def _way(site: Site, first: Placed, into: bool, out_of: bool) -> Way:
     data, *others, result = first.places
     moved = [each.shape for each, last in ((site.required(0), into), (site.output(), out_of)) if last]
-    own = Price(transposes=len(moved), hidden=-len(moved), bytes=_BYTES * sum(map(static_elements, moved)))
     places = (_last(data) if into else data, *others, _last(result) if out_of else result)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -80,7 +91,7 @@ def _way(site: Site, first: Placed, into: bool, out_of: bool) -> Way:
             *([Step("Transpose", ("made",), (0,), {"perm": LAST})] if out_of else []),
         )
 
-    placed = Placed(places, first.free, price=own)
+    placed = Placed(places, first.free, price=unexecuted(moved))
     return Way(placed, rewrite, f"reordered, {numbers(site)}")
 
 

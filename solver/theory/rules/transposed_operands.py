@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from layoutsolve.ir.graph import Graph, Node, Shape, static_elements
-from layoutsolve.solver.theory.offer import Offer, form, rule_of
+from layoutsolve.ir.graph import Graph, Node, Shape
+from layoutsolve.solver.theory.offer import Offer, form
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Rule, Site, Step, Way
 from layoutsolve.solver.theory.rules.contraction import K, M, N, batches, numbers
-
-_BYTES = 4
-"""Those of an element."""
+from layoutsolve.solver.theory.rules.reordered import has_unexecuted, unexecuted
 
 
 @form(
@@ -36,8 +34,7 @@ def transposed(site: Site, rule: Rule) -> Iterator[Way]:
     for sides in ((0,), (1,), (0, 1)):
         left, right = (K, M) if 0 in sides else (M, K), (N, K) if 1 in sides else (K, N)
         shapes = [site.required(side).shape for side in sides]
-        own = Price(transposes=len(sides), hidden=-len(sides), bytes=_BYTES * sum(map(static_elements, shapes)))
-        placed = Placed((left, right, (M, N)), frozenset("mkn"), prefix=labels, price=own)
+        placed = Placed((left, right, (M, N)), frozenset("mkn"), prefix=labels, price=unexecuted(shapes))
         yield _way(site, placed, sides, facts)
 
 
@@ -45,7 +42,7 @@ def taken_operands(graph: Graph, offer: Offer) -> int:
     """How many Transposes of a graph become a part of products as they stand, given what a target has."""
     found = 0
     for node in graph.nodes:
-        if node.op == "MatMul" and any(way.form.price.hidden < 0 for way in rule_of(Site(graph, node), offer).ways):
+        if node.op == "MatMul" and has_unexecuted(graph, node, offer):
             producers = [graph.producer(name) for name in node.inputs if graph.reads[name] == 1]
             found += sum(before is not None and _turns(before) for before in producers)
     return found

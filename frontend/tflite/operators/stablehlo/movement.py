@@ -12,13 +12,7 @@ from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.tflite.operators.scattering import kept_inside, write_update
-from layoutsolve.frontend.tflite.operators.shared.common import (
-    as_int64,
-    as_stored,
-    counted,
-    static,
-    store,
-)
+from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, counted, static, store
 from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantised
 from layoutsolve.ir.graph import Dim, Value, product

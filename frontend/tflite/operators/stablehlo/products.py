@@ -9,9 +9,7 @@ from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
-from layoutsolve.frontend.tflite.operators.shared.common import (
-    static,
-)
+from layoutsolve.frontend.tflite.operators.shared.common import static
 from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import PLAIN, unquantised
 from layoutsolve.ir.graph import Value, product
 
