@@ -10,6 +10,7 @@ import json
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,17 @@ def _write_table(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> 
         frame.to_csv(folder / f"{name}.csv", index=False)
 
 
-def client_of(scheduler: str | None, jobs: int) -> Client:
-    """A client of a scheduler that runs, or of processes on this machine, each on one thread."""
+@contextmanager
+def client_of(scheduler: str | None, jobs: int) -> Iterator[Client]:
+    """A client of a scheduler that runs, or of processes on this machine, each on one thread, which end with it."""
     if scheduler:
-        return Client(scheduler)
+        with Client(scheduler) as client:
+            yield client
+        return
     dask.config.set({"distributed.worker.daemon": False})  # engines have processes of their own
-    return Client(LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None))
+    here = LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None)
+    with here, Client(here) as client:
+        yield client
 
 
 def _lines(folder: Path, measurement: str) -> Path:
