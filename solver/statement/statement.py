@@ -16,6 +16,7 @@ from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variab
 from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders, Relation
 from layoutsolve.solver.theory.atoms import Atoms, port_names
+from layoutsolve.solver.theory.kind import sized
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import as_layouts
 from layoutsolve.solver.theory.move import hindered
@@ -267,7 +268,8 @@ class Statement:
         op = self.graph.nodes[number].op
         own = {way: self._ports(number, names, ports, way) for way in self._atoms.factored(number)}
         size = max((self.variables[each].bytes for each in ports), default=0) if self.goal.timed else 0
-        kinds = tuple(self.target.named(op, way) for way in rule.ways)
+        sizes = [self.variables[each].sizes for each in ports]
+        kinds = tuple(sized(self.target.named(op, way), sizes) for way in rule.ways)
         weigh = self.target.weigh(op, kinds, size, seen=not any(port.unseen for port in views))
         outputs = len(ports) - len(rule.inputs)
         return Relation(views, rule.forms, outputs, own, weigh, (op, size, kinds) if weigh else ())

@@ -21,7 +21,7 @@ from layoutsolve.ir.graph import Array, product, static_elements
 from layoutsolve.ir.storage_options import PLAIN, Dynamic, Storage
 from layoutsolve.solver.targets.form_table import Table
 from layoutsolve.solver.targets.kind_lookup import Class, Key, between, entry
-from layoutsolve.solver.theory.kind import Kind, possible
+from layoutsolve.solver.theory.kind import Kind, every, possible
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between
 from layoutsolve.solver.theory.move import move
@@ -169,7 +169,8 @@ class Target:
         """
         if operator not in self.rated:
             return None
-        if all(isinstance(kind, str) and self._lost_by(operator, kind) == (0, 0) for kind in kinds):
+        texts = [every(kind) for kind in kinds]
+        if all(each and all(self._lost_by(operator, text) == (0, 0) for text in each) for each in texts):
             return None
 
         @cache

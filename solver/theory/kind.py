@@ -6,9 +6,11 @@ kind depends on the row it is a function of it. Such functions are values: two t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import Dim, product
 from layoutsolve.solver.theory.row import Row, position
 
 Kind = str | Callable[[Row], str]
@@ -30,6 +32,13 @@ def possible(kind: Kind, row: Row) -> tuple[str, ...] | None:
     return kind.possible(row) if isinstance(kind, Along) else None
 
 
+def every(kind: Kind) -> tuple[str, ...] | None:
+    """The texts for any rows; None where that may be any text."""
+    if isinstance(kind, Along):
+        return (INNERMOST, *FURTHER_OUT)
+    return (kind,) if isinstance(kind, str) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Along:
     """Where an axis lies among the stored dimensions above 1: ``innermost``, ``middle`` or ``outermost``."""
@@ -47,6 +56,51 @@ class Along:
         where, layout = position(row.arrangement, self.label), row.layouts[0]
         told = len(layout) == len(row.arrangement) and layout[where]
         return FURTHER_OUT if told and any(layout[where + 1 :]) else (INNERMOST, *FURTHER_OUT)
+
+
+SHORT = (1, 2, 4, 8)
+"""Elements in a row up to which copying takes longer for each."""
+
+MANY = 1 << 40
+"""What a size that is known by name counts as."""
+
+
+def cutting(label: str, dtype: str, first: int, parts: Sequence[Dim]) -> Kind:
+    """The kind of an operator that joins parts along an axis, or cuts them off, given their sizes along it."""
+    numbers = [size for size in parts if isinstance(size, int)]
+    short = len(numbers) == len(parts) and sum(numbers) <= SHORT[-1] * len(parts)
+    return Pieces(label, dtype, first, len(parts)) if short else Along(label)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The kinds of an operator that cuts tensors along an axis, or joins them: where few elements of a part lie in a
+    row, ``pieces of`` up to so many, and the type; otherwise that of :class:`Along`.
+
+    ``first`` is the first of the ports of parts, ``parts`` how many there are, and ``sizes`` has those of the atoms at
+    each of them, once they are known: see :func:`sized`.
+    """
+
+    label: str
+    dtype: str
+    first: int
+    parts: int
+    sizes: tuple[tuple[Dim, ...], ...] = ()
+
+    def __call__(self, row: Row) -> str:
+        where = position(row.arrangement, self.label)
+        stored = zip(self.sizes, row.layouts[self.first :], strict=False)
+        runs = [product(sizes[atom] for group in layout[where:] for atom in group) for sizes, layout in stored]
+        elements = sum(run if isinstance(run, int) else MANY for run in runs)
+        few = next((most for most in SHORT if 0 < elements <= most * self.parts), None)
+        return Along(self.label)(row) if few is None else f"pieces of {few}, {self.dtype}"
+
+
+def sized(kind: Kind, sizes: Sequence[Sequence[Dim]]) -> Kind:
+    """A kind with the sizes of the atoms at each port of its operator."""
+    if not isinstance(kind, Pieces):
+        return kind
+    return replace(kind, sizes=tuple(tuple(each) for each in sizes[kind.first : kind.first + kind.parts]))
 
 
 @dataclass(frozen=True, slots=True)

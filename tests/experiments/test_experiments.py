@@ -71,6 +71,7 @@ COMMANDS = {
     "measure.kernels": ["--to", "{scratch}/kernels.json"],
     "measure.large": ["{scratch}", "--layers", "2", "--width", "64"],
     "measure.latency": [],
+    "measure.litert_rows": [],
     "compare.levels": [MODELS, "--trace"],
     "measure.loading": [MODELS, "--only", "CONV_2D-int8"],
     "compare.minima": [MODELS],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.ir.graph import Dim, Shape, Size, Value, product, reshape_entries
 from layoutsolve.solver.theory.factor import blocks, factors
-from layoutsolve.solver.theory.kind import Along
+from layoutsolve.solver.theory.kind import Along, Kind, cutting
 from layoutsolve.solver.theory.row import Price, Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip
     Arranged,
@@ -44,7 +44,8 @@ def concat(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
 
-    return Rule(inputs, dims, (Way(form, rewrite, Along("k")),), extents, frozenset("k"))
+    kind = _cutting(site, shapes, axis, extents, range(len(inputs)))
+    return Rule(inputs, dims, (Way(form, rewrite, kind),), extents, frozenset("k"))
 
 
 @rule("Split")
@@ -62,7 +63,13 @@ def split(site: Site) -> Rule | None:
         where = position(row.arrangement, "k")
         return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
 
-    return Rule((0,), dims, (Way(form, rewrite, Along("k")),), extents, frozenset("k"))
+    kind = _cutting(site, [shape, *parts], axis, extents, range(1, len(parts) + 1))
+    return Rule((0,), dims, (Way(form, rewrite, kind),), extents, frozenset("k"))
+
+
+def _cutting(site: Site, shapes: Sequence[Shape], axis: int, extents: Mapping[str, Dim], parts: range) -> Kind:
+    """The kind of a Concat or Split, given which ports are parts."""
+    return cutting("k", site.output().dtype, parts.start, [extents.get(f"k:{at}", shapes[at][axis]) for at in parts])
 
 
 def _split_whole(site: Site, dims: tuple[Dims, ...]) -> Rule:
