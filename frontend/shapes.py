@@ -67,6 +67,14 @@ def automatic(size: Dim, kernel: int, stride: int) -> bool:
     return kernel >= stride or (isinstance(size, int) and (size - 1) % stride < kernel)
 
 
+def same_passes_over(size: Dim, extent: int, stride: int) -> bool:
+    """Whether strides of SAME may leave out two elements or more beside the outermost windows: ONNX Runtime has these
+    begin later, by a negative padding of which each of its kernels takes another part.
+    """
+    rest = (size - 1) % stride if isinstance(size, int) else stride - 1
+    return rest - extent + 1 > 1
+
+
 def reshaped(before: Shape, requested: Sequence[Dim], arithmetic: Arithmetic) -> Shape:
     """The shape a RESHAPE gives, its -1 resolved."""
     wild = [position for position, dim in enumerate(requested) if dim == -1]

@@ -62,7 +62,8 @@ class Types:
         these follows all others.
         """
         _forget(model.graph)
-        told = {info.name: _anonymous(info.type, numbers=not within) for info in model.graph.value_info}
+        numbers = not within and not inference_standins.is_misled(model.graph)
+        told = {info.name: _anonymous(info.type, numbers=numbers) for info in model.graph.value_info}
         del model.graph.value_info[:]
         for info in model.graph.output:  # whose sizes may be told wrongly
             told[info.name] = _anonymous(info.type, numbers=False)

@@ -12,6 +12,7 @@ from math import prod
 from layoutsolve.frontend.onnx import einsum
 from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.messages import DOMAINS, AttributeProto, GraphProto, NodeProto, TensorProto, attribute, graphs_in
+from layoutsolve.proto.scopes import nodes_of
 
 CONTRIB = "com.microsoft"
 """The domain of these operators."""
@@ -48,6 +49,11 @@ def substitute(graph: GraphProto) -> None:
         for each in node.attribute:
             for inner in graphs_in(each):
                 substitute(inner)
+
+
+def is_misled(graph: GraphProto) -> bool:
+    """Whether sizes that a file states may be those that the library infers, and others than a runtime's."""
+    return any(map(_is_longer, nodes_of(graph)))
 
 
 def _without_empty_axes(graph: GraphProto) -> None:

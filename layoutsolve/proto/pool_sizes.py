@@ -1,12 +1,13 @@
-"""The sizes of what a pool with ``ceil_mode`` makes, which ONNX infers wrongly before opset 22: a window that would
-begin in the padding behind an image is none (https://github.com/onnx/onnx/pull/5741).
+"""The sizes of what a pool with ``ceil_mode`` makes, which ONNX infers wrongly: before opset 22 a window that would
+begin in the padding behind an image is none (https://github.com/onnx/onnx/pull/5741), and with padding SAME, where a
+stride gives one element each, ONNX Runtime does not look at ``ceil_mode`` at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutsolve.proto.messages import DOMAINS, NodeProto, attribute
+from layoutsolve.proto.messages import DOMAINS, AttributeProto, NodeProto, attribute
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
@@ -16,13 +17,14 @@ def is_ceiling(node: NodeProto) -> bool:
     if node.op_type not in _POOLS or node.domain not in DOMAINS:
         return False
     given = {each.name: each for each in node.attribute}
-    same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
-    return "ceil_mode" in given and given["ceil_mode"].i != 0 and "kernel_shape" in given and not same
+    return "ceil_mode" in given and given["ceil_mode"].i != 0 and "kernel_shape" in given
 
 
 def floored(node: NodeProto) -> NodeProto:
     """A pool of which the same sizes are inferred, that computes something else: one without ``ceil_mode``."""
     given = {each.name: each for each in node.attribute}
+    if "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME"):
+        return _with(node, [each for each in node.attribute if each.name != "ceil_mode"])
     kernel = given["kernel_shape"].ints
     strides, dilations, pads = (
         list(given[name].ints) if name in given and given[name].ints else [default] * len(kernel) * count
@@ -31,9 +33,13 @@ def floored(node: NodeProto) -> NodeProto:
     if "auto_pad" in given and given["auto_pad"].s == b"VALID":
         pads = [0] * len(pads)
     kept = [each for each in node.attribute if each.name not in ("auto_pad", "ceil_mode", "pads")]
-    made = NodeProto(op_type=node.op_type, name=node.name, input=node.input, output=node.output, attribute=kept)
-    made.attribute.append(attribute("pads", [*pads[: len(kernel)], *behind(kernel, strides, dilations, pads)]))
-    return made
+    around = attribute("pads", [*pads[: len(kernel)], *behind(kernel, strides, dilations, pads)])
+    return _with(node, [*kept, around])
+
+
+def _with(node: NodeProto, attributes: Sequence[AttributeProto]) -> NodeProto:
+    """A node with other attributes."""
+    return NodeProto(op_type=node.op_type, name=node.name, input=node.input, output=node.output, attribute=attributes)
 
 
 def behind(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]) -> list[int]:

@@ -333,6 +333,16 @@ def binary(table: Table) -> None:
         _add(table, dtype, [a, b], _BINARY[name](a.values, b.values).astype(dtype))
 
 
+@cases("STABLEHLO_POWER")
+def powers(table: Table) -> None:
+    for dtype, most in product(("int8", "int32", "int64", "uint32"), (3, 100)):
+        a, b = table.whole(3, 5, dtype=dtype), table.integers(3, 5, low=0, high=most, dtype=dtype)
+        _add(table, f"{dtype}-whole-{most}", [a, b.fixed], a.values**b.values)
+    a = table.integers(3, 5, dtype="int32")
+    _add(table, "squares", [a, Operand(np.full((3, 5), 2, np.int32), "int32").fixed], a.values**2)
+    _add(table, "ones", [a, Operand(np.zeros((3, 5), np.int32), "int32").fixed], np.ones((3, 5), np.int32))
+
+
 @cases("STABLEHLO_COMPARE")
 def comparisons(table: Table) -> None:
     functions = (np.equal, np.not_equal, np.greater_equal, np.greater, np.less_equal, np.less)

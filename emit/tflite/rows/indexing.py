@@ -133,13 +133,17 @@ _SELECTED = 5
 
 @row("OneHot")
 def one_hot(call: Call) -> None:
-    """OneHot; an index that is negative counts from the end."""
+    """OneHot; an index that is negative counts from the end, and what is out of range beyond that is off."""
     depth = int(call.known(1, "depth").reshape(-1)[0])
     values = call.known(2, "values")
     given, rank = call.value(0), len(call.value(0).shape)
     if given.dtype not in ("int32", "int64"):
         raise ExpressionError(f"its indices are of {given.dtype}", "use int32 or int64")
-    bounded = call.step("FLOOR_MOD", [call.tensor(0), call.constant(depth, given.dtype)], given.shape)
+    indices, zero = call.tensor(0), call.constant(0, given.dtype)
+    behind = call.step("ADD", [indices, call.constant(depth, given.dtype)], given.shape)
+    negative, placed = call.temporary(given.shape, "bool"), call.temporary(given.shape, given.dtype)
+    call.write("LESS", [indices, zero], [negative])
+    call.write("SELECT_V2", [negative, behind, indices], [placed])
     off, on = (call.draft.constant(np.asarray(each, values.dtype)) for each in values)
     axis = call.attribute("axis", -1)
-    call.write("ONE_HOT", [bounded, call.constant(depth), on, off], axis=axis if axis == -1 else axis % (rank + 1))
+    call.write("ONE_HOT", [placed, call.constant(depth), on, off], axis=axis if axis == -1 else axis % (rank + 1))

@@ -183,7 +183,7 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         direction = Direction(call, hidden, batch, weights[number], recurrent[number], whole, second, *own)
         backwards = call.attribute("direction", "forward") == "reverse" or number == 1
         given = _given(direction, value.shape, gates)
-        now = tuple(_initial(call, 5 + place, number, direction) for place in range(states))
+        now = tuple(_begun(direction, lengths, 5 + place, number) for place in range(states))
         results = [0] * steps
         for step in reversed(range(steps)) if backwards else range(steps):
             before, now = now, cell(direction, given[step], now)
@@ -203,13 +203,29 @@ def _lengths(call: Call, steps: int) -> int | None:
     return call.reshape(call.tensor(4), (*call.value(4).shape, 1))
 
 
+def _begun(direction: Direction, lengths: int | None, place: int, number: int) -> int:
+    """A state before the first step: in ONNX Runtime that of a sequence without elements is 0 at the end, whatever it
+    began with.
+    """
+    call, lasting = direction.call, direction.call.data(4)
+    begun = _initial(call, place, number, direction)
+    if lengths is None or not call.has(place) or (lasting is not None and lasting.all()):
+        return begun
+    return _chosen(direction, _running(direction, lengths, 0), begun, call.constant(0.0, "float32"))
+
+
 def _ended(direction: Direction, lengths: int, step: int, before: States, now: States) -> tuple[States, int]:
     """The states after a step, and what is shown of it: sequences that are over keep theirs, and show nothing."""
-    call = direction.call
-    on = call.temporary([direction.batch, 1], "bool")
-    call.draft.write("GREATER", [lengths, call.constant(step)], [on], {})
+    on = _running(direction, lengths, step)
     kept = tuple(_chosen(direction, on, *pair) for pair in zip(now, before, strict=True))
-    return kept, _chosen(direction, on, now[0], call.constant(0.0, "float32"))
+    return kept, _chosen(direction, on, now[0], direction.call.constant(0.0, "float32"))
+
+
+def _running(direction: Direction, lengths: int, step: int) -> int:
+    """Which sequences have an element at a step."""
+    on = direction.call.temporary([direction.batch, 1], "bool")
+    direction.call.draft.write("GREATER", [lengths, direction.call.constant(step)], [on], {})
+    return on
 
 
 def _chosen(direction: Direction, on: int, one: int, other: int) -> int:

@@ -50,9 +50,13 @@ def _window(call: Call, kernel: Sequence[int], sizes: Sequence[int], results: Se
     window = Window(tuple(kernel), strides, dilations, padding[:count], padding[count:])
     if how in ("SAME_UPPER", "SAME_LOWER"):
         totals = [
-            max((result - 1) * stride + extent - size, 0)
+            (result - 1) * stride + extent - size
             for result, stride, extent, size in zip(results, strides, window.extents, sizes, strict=True)
         ]
+        if min(totals) < -1:
+            reason = "its stride passes over elements, by which ONNX Runtime's padding by auto_pad is negative"
+            raise ExpressionError(reason, "export the model with pads in numbers")
+        totals = [max(total, 0) for total in totals]
         small, large = tuple(each // 2 for each in totals), tuple(-(-each // 2) for each in totals)
         before, behind = (small, large) if how == "SAME_UPPER" else (large, small)
         return Window(window.kernel, strides, dilations, before, behind)

@@ -12,7 +12,7 @@ from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.einsum import written
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
-from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
+from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads, same_passes_over
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product, without_omitted
 from layoutsolve.proto import pool_sizes
 from layoutsolve.proto.ort_kernels import moves
@@ -59,6 +59,8 @@ def window(call: Call) -> bool:
         if pads is None:
             return False
         attributes["pads"] = pads
+        if automatic.startswith("SAME"):
+            attributes.pop("ceil_mode", None)  # which that does not look at
     for name in [name for name, value in attributes.items() if not isinstance(value, (int, float, str, tuple))]:
         del attributes[name]  # an empty list
     made = _result(call, shape, kernel, strides, dilations, attributes)
@@ -78,6 +80,8 @@ def _padding(
         return (0,) * (2 * len(kernel))
     found = []
     for size, extent, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
+        if same_passes_over(size, (extent - 1) * gap + 1, stride):
+            return None
         pads = None if isinstance(size, Size) and stride > 1 else same_pads(size, extent, stride, gap)
         if pads is None:
             return None

@@ -285,6 +285,8 @@ def resize(site: Site) -> Rule | None:
         return Rule((0,), dims, (Way(form, anywhere, kind),), solid=labels)
     own = tuple((f"k{axis}",) if axis in axes else each for axis, each in enumerate(dims[0]))
     several = permutations(own) if rank in (2, DIMENSIONS) or mode == "linear" else ()
+    if how.region is not None and (mode == "cubic" or site.attribute("antialias", 0)):
+        several = ()  # of images with the channels last, ONNX Runtime extrapolates none of these
     found = dict.fromkeys((own, *several))
     ways = [made for places in found if (made := _interpolated(site, how, axes, places)) is not None]
     return Rule((0,), dims, tuple(ways), solid=labels) if ways else None

@@ -45,6 +45,10 @@ def pools() -> Family:
             told = {"kernel_shape": [kernel, 2], "strides": [stride, 3], "pads": [ahead, 0, after, 1], "ceil_mode": 1}
             yield "MaxPool", Case(real(1, 2, 5, 7), **told)
             yield "AveragePool", Case(real(1, 2, 5, 7), count_include_pad=number % 2, **told)
+    for operator, how, size in product(("MaxPool", "AveragePool"), ("SAME_UPPER", "SAME_LOWER", "VALID"), (5, 6, 8)):
+        told = {"kernel_shape": [2, 2], "strides": [2, 3], "auto_pad": how, "ceil_mode": 1}
+        if operator == "AveragePool" or size != 6:  # of which ONNX Runtime's MaxPool refuses to pad by -1
+            yield operator, Case(real(1, 2, 5, size), **told)
 
 
 def slices() -> Family:
@@ -189,13 +193,27 @@ def placed() -> Family:
         yield "Trilu", Case(real(2, 3, 4), np.int64(diagonal), upper=upper)
     for before, behind in ((1, 2), (0, 5), (7, 0)):
         yield "Pad", Case(real(2, 3), whole(0, before, 1, behind), mode="wrap")
+    ends = np.iinfo(np.int64)
+    beyond = whole((-7, -4, -3, -1), (0, 2, 3, 7), (ends.min, ends.max, 1, -2))
+    for axis in (-1, 0, 1):
+        yield "OneHot", Case(beyond, whole(3), real(2), axis=axis)
+
+
+def ended() -> Family:
+    """Sequences of all lengths, also of none, that begin with states of their own."""
+    sizes, steps = {"GRU": 3, "LSTM": 4, "RNN": 1}, real(3, 3, 2)
+    for (operator, gates), way, fed in product(sizes.items(), ("forward", "reverse"), ((0, 4, 5), (0, 5))):
+        states = [real(1, 3, 2)] * (2 if operator == "LSTM" else 1)
+        weights = real(1, gates * 2, 2), real(1, gates * 2, 2), None, whole(0, 2, 3, dtype="int32")
+        told = {"hidden_size": 2, "direction": way}
+        yield operator, Case(steps, *weights, *states, fed=fed, outputs=len(states) + 1, **told)
 
 
 FAMILIES: Mapping[str, Callable[[], Family]] = {
     each.__name__: each
     for each in (
         *(transposed, pools, slices, squeezed, curves, far, plain_bytes, nothing, ranks, moved),
-        *(resized, chosen, placed),
+        *(resized, chosen, placed, ended),
     )
 }
 
@@ -212,6 +230,61 @@ def test_family(name: str) -> None:
             for other in others:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (operator, case.attributes)
                 np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def between(operator: str, case: Case, version: int) -> tuple[onnx.ModelProto, list[Array]]:
+    """A node whose image, and result, has its channels last, in a file that states all sizes as ONNX infers them."""
+    model, given = case.model(operator)
+    (image,), (made,), (node,) = model.graph.input, model.graph.output, model.graph.node
+    shape = [given[0].shape[axis] for axis in (0, 2, 3, 1)]
+    before = helper.make_node("Transpose", [image.name], ["before"], perm=[0, 3, 1, 2])
+    behind = helper.make_node("Transpose", [made.name], ["result"], perm=[0, 2, 3, 1])
+    port, result = helper.make_tensor_value_info(image.name, 1, shape), onnx.ValueInfoProto(name="result")
+    node.input[0] = "before"
+    graph = helper.make_graph([before, node, behind], "g", [port], [result], model.graph.initializer)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(made), [np.ascontiguousarray(given[0].transpose(0, 2, 3, 1))]
+
+
+def passed_over() -> Family:
+    """Strides of SAME that leave elements out."""
+    ways = product(("Conv", "AveragePool"), ("SAME_UPPER", "SAME_LOWER"), (6, 7, 8), ((1, 4), (2, 4)))
+    for operator, how, size, (kernel, stride) in ways:
+        told = {"kernel_shape": [kernel, 1], "strides": [stride, 1], "auto_pad": how}
+        weights = [real(2, 2, kernel, 1)] if operator == "Conv" else []
+        yield operator, Case(real(1, 2, size, 3), *weights, **told)
+
+
+def longer() -> Family:
+    """Results that are shorter than ONNX infers."""
+    for how, kernel, stride in product(("SAME_UPPER", "SAME_LOWER"), (1, 3, 4), (2, 3)):
+        told = {"auto_pad": how, "strides": [stride] * 2, "output_padding": [1, 0]}
+        yield "ConvTranspose", Case(real(1, 2, 4, 3), real(2, 1, kernel, kernel), **told)
+
+
+def cropped() -> Family:
+    """Parts of images that reach beyond them, which ONNX Runtime does not extrapolate in all layouts."""
+    part, how = whole(0, 0, -0.2, 0.1, 1, 1, 0.7, 1.2, dtype="float32"), "tf_crop_and_resize"
+    for (mode, smooth), sizes in product((("linear", 0), ("linear", 1), ("cubic", 0), ("cubic", 1)), ((9, 13), (3, 4))):
+        told = {"mode": mode, "antialias": smooth, "coordinate_transformation_mode": how, "extrapolation_value": 3.5}
+        yield "Resize", Case(real(2, 3, 5, 6), part, None, whole(2, 3, *sizes), **told)
+
+
+@pytest.mark.parametrize("family", [passed_over, longer, cropped], ids=lambda each: each.__name__)
+def test_family_with_channels_last(family: Callable[[], Family]) -> None:
+    """It gives what ONNX Runtime does, or is refused."""
+    for number, (operator, case) in enumerate(family()):
+        model, given = between(operator, case, 17 + number % 2 if operator == "ConvTranspose" else 19)
+        (expected,) = results(model, given)
+        (found,) = results(onnx.load_from_string(layoutsolve.convert(model).content("")), given)
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        try:
+            written = layoutsolve.convert(model, to="tflite").content("")
+        except UnsupportedError:
+            continue
+        (found,) = litert().run(written, given).results
+        assert found.shape == expected.shape, case.attributes
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
 def dynamic(operator: str, shapes: list[list[int | str]], constants: list[Array], **told: object) -> onnx.ModelProto:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers, own_lowering
@@ -17,10 +19,11 @@ from layoutsolve.frontend.tflite.operators.elementwise import check_divisor
 from layoutsolve.frontend.tflite.operators.shared.common import (
     as_stored,
     cast_to,
+    store,
     write_extremum,
     write_stored,
 )
-from layoutsolve.ir.graph import Value
+from layoutsolve.ir.graph import Array, Value
 
 _SAME: Mapping[str, str] = {
     "STABLEHLO_ABS": "ABS",
@@ -32,7 +35,6 @@ _SAME: Mapping[str, str] = {
     "STABLEHLO_LOG": "LOG",
     "STABLEHLO_LOGISTIC": "LOGISTIC",
     "STABLEHLO_NEGATE": "NEG",
-    "STABLEHLO_POWER": "POW",
     "STABLEHLO_RSQRT": "RSQRT",
     "STABLEHLO_SELECT": "SELECT_V2",
     "STABLEHLO_SUBTRACT": "SUB",
@@ -84,14 +86,14 @@ def unquantised(call: Call) -> None:
     "STABLEHLO_TANH",
     signature="F -> =",
 )
-@lowers("STABLEHLO_DIVIDE", "STABLEHLO_POWER", "STABLEHLO_SUBTRACT", signature="FZ = -> =")
+@lowers("STABLEHLO_DIVIDE", "STABLEHLO_SUBTRACT", signature="FZ = -> =")
 @lowers("STABLEHLO_SELECT", signature="B FZB =1 -> =1")
 @lowers("STABLEHLO_WHILE", signature="FZBSCR* -> FZBSCR*")
 def same(call: Call) -> None:
     """Operators that TensorFlow Lite has under another name."""
     unquantised(call)
     name = _SAME[call.operator.name]
-    if name in ("DIV", "POW", "SUB"):
+    if name in ("DIV", "SUB"):
         alike(call)
     own_lowering(name)(call.restated(call.operator.options if name == "WHILE" else {}, name))
 
@@ -102,6 +104,38 @@ def alike(call: Call) -> tuple[Value, Value]:
     if not call.agree(a.shape, b.shape) or a.dtype != b.dtype:
         raise ModelError(f"{call.origin} reads {a} and {b}, which have to be alike")
     return a, b
+
+
+@lowers("STABLEHLO_POWER", signature="FZ = -> =")
+def power(call: Call) -> None:
+    """Powers; of integers by constants they are products, which wrap where they are larger than their type and are
+    exact: ONNX's Pow computes them as float64.
+    """
+    unquantised(call)
+    a, b = alike(call)
+    if a.dtype.startswith("float") or (a.dtype not in _WIDER and (b.data is None or b.data.min(initial=0) < 0)):
+        own_lowering("POW")(call.restated({}, "POW"))
+        return
+    if b.data is None or b.data.min(initial=0) < 0:
+        raise GapError(f"it computes powers of {a.dtype}", "use int32, or constant exponents that are not negative")
+    wide = _WIDER.get(a.dtype, a.dtype)
+    store(call, _product(call, cast_to(call, a, wide, "wide"), b.data.astype(np.int64)), call.slot())
+
+
+def _product(call: Call, square: Value, exponents: Array) -> Value:
+    """Powers as products of the squares of squares that the bits of their exponents say."""
+    dtype, shape = square.dtype, square.shape
+    one, result = call.constant(1, "one", dtype), call.constant(np.ones(exponents.shape), "ones", dtype)
+    for bit in range(int(exponents.max(initial=0)).bit_length()):
+        if bit:
+            square = call.write("Mul", [square, square], shape, call.temporary("square", dtype), real=dtype)
+        chosen = exponents >> bit & 1 != 0
+        factor = square
+        if not chosen.all():
+            mask, slot = call.constant(chosen, "bits", "bool"), call.temporary("factor", dtype)
+            factor = call.write("Where", [mask, square, one], shape, slot, real=dtype)
+        result = call.write("Mul", [result, factor], shape, call.temporary("power", dtype), real=dtype)
+    return result
 
 
 @lowers(*_ARITHMETIC, signature="FZB = -> =")
