@@ -5,13 +5,16 @@ blocks leaves that format, or its kernel on bytes is a slower one; and so does a
 residual networks grow. Where all that touches some images keeps zeros zero, they get as many channels more as fill the
 last block: convolutions of all channels make zeros, and multiply them by zeros. Where an image grows within its last
 block, nothing is left to pad. Convolutions of bytes have a kernel of their own for whole runs of channels and a block
-of results, beside which others take twice as long: these get as many channels more as it wants.
+of results, beside which others take twice as long: these get as many channels more as it wants, where that adds few
+products, as processors without that kernel multiply the zeros as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +42,9 @@ KEEPING = frozenset(("Add", "Clip", "HardSwish", "Identity", "LeakyRelu", "PRelu
 RUN = 4
 """How many channels of bytes are multiplied at a time."""
 
+MORE = 1.1
+"""How many times as many products of bytes are still worth a kernel that not all processors have."""
+
 MOST = 2.0
 """How many times as many channels of floats as there were are still worth it."""
 
@@ -49,7 +55,7 @@ def rounded(graph: Graph, storage: Storage, budget: Budget) -> Graph:
     """
     block = storage.block
     if block < 2 or not any(
-        _may_gain(graph, node, block) or (storage.narrow and _misses_kernel(graph, node, block)) for node in graph.nodes
+        _may_gain(graph, node, block) or (storage.narrow and _multiplies(graph, node)) for node in graph.nodes
     ):
         return graph
     images = Images(graph)
@@ -63,16 +69,19 @@ def _may_gain(graph: Graph, node: Node, block: int) -> bool:
     return is_own(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
 
 
-def _misses_kernel(graph: Graph, node: Node, block: int) -> bool:
-    """Whether a convolution of bytes over all channels has no whole runs of these, or fewer results than a block."""
+def _multiplies(graph: Graph, node: Node) -> bool:
+    """Whether a node is a convolution of bytes over all channels, of which both images have known ones."""
     if not is_own(node, "Conv") or node.attributes.get("group", 1) != 1 or not plain(graph, node):
         return False
     ends = [graph.values[name].shape for name in (node.inputs[0], node.outputs[0])]
     if graph.values[node.inputs[0]].quant is None or not _blocked(graph, node):
         return False
-    sizes = [shape[CHANNELS] for shape in ends if len(shape) == IMAGE]
-    known = [size for size in sizes if isinstance(size, int)]
-    return len(known) == len(ends) and (known[1] < block or any(size % RUN for size in known))
+    return all(len(shape) == IMAGE and isinstance(shape[CHANNELS], int) for shape in ends)
+
+
+def _whole(channels: int, step: int, block: int) -> int:
+    """So many channels rounded up to whole steps, a block at least."""
+    return max(-(-channels // step) * step, block)
 
 
 @dataclass
@@ -109,18 +118,15 @@ class Images:
 
     def widths(self, block: int, narrow: int) -> dict[str, int]:
         """How many channels each image is to have, for those that get more; 8-bit images from ``narrow`` on."""
-        missing = [
-            node.inputs[0:1] + node.outputs for node in self.graph.nodes if _misses_kernel(self.graph, node, block)
-        ]
-        steps = {self.classes.root(name): RUN for names in missing if narrow for name in names}
-        steps |= {self.classes.root(name): block for node in self.graph.nodes for name in self._gaining(node, block)}
+        steps = {self.classes.root(name): block for node in self.graph.nodes for name in self._gaining(node, block)}
         kept = {self.classes.root(name) for name in self.stays if name in self.axes}
+        steps |= dict.fromkeys(self._in_runs(block, kept, steps.keys() - kept) if narrow else (), RUN)
         real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
         found = {}
         for name in self.axes:
             channels, root = self.channels(name), self.classes.root(name)
             step = steps.get(root, block)
-            wide = max(-(-channels // step) * step, block)
+            wide = _whole(channels, step, block)
             least = narrow if narrow and step == block and root not in real else wide / MOST
             if root in steps and root not in kept and wide > channels >= least:
                 found[name] = wide
@@ -129,6 +135,58 @@ class Images:
             dropped = {self.classes.root(node.inputs[0]) for node in narrowing}
             found = {name: wide for name, wide in found.items() if self.classes.root(name) not in dropped}
         return found
+
+    def _in_runs(self, block: int, kept: AbstractSet[str], whole: AbstractSet[str]) -> set[str]:
+        """The classes that get whole runs of channels, beside those of ``whole`` blocks: where a convolution has the
+        kernel for these then, and all of them together, which processors without that kernel run by another one,
+        multiply hardly more.
+        """
+        at: dict[str, list[Node]] = {}
+        for node in self.graph.nodes:
+            if _multiplies(self.graph, node):
+                for root in self._ends(node):
+                    at.setdefault(root, []).append(node)
+        found = at.keys() - kept - whole
+        found = {root for root in found if self._work(at[root], block, {root}) <= MORE * self._work(at[root], block)}
+        while True:
+            wider = found | whole
+            gaining = {
+                root
+                for root in found
+                for node in at[root]
+                if self._has_kernel(node, block, wider) and not self._has_kernel(node, block)
+            }
+            if gaining == found:
+                return found
+            found = gaining
+
+    def _ends(self, node: Node) -> dict[str, None]:
+        """The classes that a convolution reads and writes, each once."""
+        return dict.fromkeys(self.classes.root(name) for name in (node.inputs[0], node.outputs[0]))
+
+    def _sizes(self, node: Node, block: int, wider: AbstractSet[str]) -> tuple[int, int]:
+        """How many channels a convolution reads and writes where some classes have whole runs."""
+        first, last = (
+            _whole(self.channels(name), RUN, block) if self.classes.root(name) in wider else self.channels(name)
+            for name in (node.inputs[0], node.outputs[0])
+        )
+        return first, last
+
+    def _has_kernel(self, node: Node, block: int, wider: AbstractSet[str] = frozenset()) -> bool:
+        read, written = self._sizes(node, block, wider)
+        return written >= block and not read % RUN and not written % RUN
+
+    def _work(self, nodes: Sequence[Node], block: int, wider: AbstractSet[str] = frozenset()) -> int:
+        """How many numbers convolutions multiply: products of matrices compute a block of results at a time."""
+        total = 0
+        for node in nodes:
+            read, written = self._sizes(node, block, wider)
+            kernel, image = (
+                self.graph.values[name].shape[CHANNELS + 1 :] for name in (node.inputs[1], node.outputs[0])
+            )
+            pixels = prod(size for size in (*kernel, *image) if isinstance(size, int))
+            total += read * _whole(written, block, block) * pixels
+        return total
 
     def _narrows(self, node: Node, widths: Mapping[str, int]) -> bool:
         """Whether a Pad would have to leave out channels that its image is to get."""

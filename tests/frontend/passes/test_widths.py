@@ -63,8 +63,9 @@ class Images(GraphBuilder):
         scale = np.full(shape[0], step, np.float32) * self.random.choice([1, 2], shape[0]).astype(np.float32)
         return self.constant(self.random.integers(-40, 40, shape), "int8", Quant(scale, np.zeros(shape[0], np.int8), 0))
 
-    def wide(self, x: str, count: int) -> str:
-        return self.first(x, "Conv", count, self.parameters(count, self.channels(x), 1, 1), kernel_shape=(1, 1))
+    def wide(self, x: str, count: int, side: int = 1) -> str:
+        weights = self.parameters(count, self.channels(x), side, side)
+        return self.first(x, "Conv", count, weights, kernel_shape=(side, side), pads=(side // 2,) * 4)
 
     def deep(self, x: str) -> str:
         count = self.channels(x)
@@ -165,16 +166,25 @@ def test_narrow_images_of_bytes(channels: int, stored: bool) -> None:
 
 
 @pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize(("channels", "wide"), [(6, 6), (8, 16), (12, 16), (15, 16), (16, 16), (18, 20), (24, 24)])
+@pytest.mark.parametrize(("channels", "wide"), [(2, 2), (8, 16), (12, 16), (15, 16), (16, 16), (18, 20), (24, 24)])
 def test_convolutions_of_bytes_have_whole_runs(channels: int, wide: int, stored: bool) -> None:
     """Channels between convolutions of bytes over all of them, where that is asked for; the same numbers."""
     b = Images(channels, stored)
-    x = b.wide(b.input(1, SIDE, SIDE, 4, dtype="int8" if stored else "float32", quant=b.quant()), channels)
+    x = b.wide(b.input(1, SIDE, SIDE, 16, dtype="int8" if stored else "float32", quant=b.quant()), channels, 3)
     graph = b.graph(b.wide(b.pooled(x), 20))
     assert rounded(graph, STORAGE, Budget()) is graph
     wider = rounded(graph, NARROW, Budget())
     assert wider.values[x].shape[-1] == (wide if stored else channels)
     assert_same(graph, wider, feeds(graph, 1), *(() if stored else NEAR))
+
+
+@pytest.mark.parametrize(("read", "before", "after", "written"), [(3, 3, 1, 20), (16, 1, 3, 20)])
+def test_runs_that_cost_more_than_they_gain(read: int, before: int, after: int, written: int) -> None:
+    """No convolution gets the kernel for them, as channels of the inputs are given, or many more products are added."""
+    b = Images(1, stored=True)
+    x = b.wide(b.input(1, SIDE, SIDE, read, dtype="int8", quant=b.quant()), 8, before)
+    graph = b.graph(b.wide(x, written, after))
+    assert rounded(graph, NARROW, Budget()) is graph
 
 
 def test_narrow_images_that_meet_floats() -> None:
