@@ -217,3 +217,14 @@ def test_slices_of_computed_bounds(masks: tuple[int, int, int]) -> None:
     source, data = builder.finish(y), np.arange(30, dtype=np.float32).reshape(5, 6)
     for first, last in (((1, 2), (4, 5)), ((-3, -4), (-1, -1)), ((4, 0), (5, 6))):
         same(source, [data, np.array(first, np.int32), np.array(last, np.int32)], levels=["none"])
+
+
+def test_slices_of_computed_sizes() -> None:
+    """-1 is all that is left, 0 nothing at all."""
+    builder = Builder()
+    x, begin, size = builder.input("x", (5, 6)), *(builder.input(name, (2,), "int32") for name in ("begin", "size"))
+    y = builder.tensor("y", (1, 1), signature=[-1, -1])
+    builder.operator("SLICE", [x, begin, size], [y], {})
+    source, data = builder.finish(y), np.arange(30, dtype=np.float32).reshape(5, 6)
+    for first, count in (((1, 2), (2, 3)), ((1, 2), (-1, 1)), ((0, 5), (0, -1)), ((4, 0), (1, 0)), ((0, 0), (-1, -1))):
+        same(source, [data, np.array(first, np.int32), np.array(count, np.int32)], levels=["none"])
