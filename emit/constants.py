@@ -9,9 +9,9 @@ from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Array, Dim, Quant, Shape, Value, memory
 from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.duplicated_initializers import Stored, stored
-from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.rule import static
+from layoutsolve.solver.theory.variable import Variable
 
 
 class Constants:

@@ -157,7 +157,7 @@ class _Request:
         first = self.onnx(options.objective)
         if not self.graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
             return first
-        from layoutsolve.conversion.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
+        from layoutsolve.no_worse import no_worse, no_worse_but_for_ports  # TensorFlow Lite needs none of it
 
         still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
         if not still or options.layouts or options.shapes or options.opset:

@@ -96,7 +96,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Forgets what a test registers."""
-    from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+    from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+    from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 
     known = every_lowering()
     before = dict(known)

@@ -376,19 +376,20 @@ def make_input(opened: Opened) -> None:
 @mutation
 def change_input(opened: Opened) -> None:
     """Which tensor an operator reads: another, none."""
-    graph, operator = opened.operator()
-    inputs = _list(operator.inputs)
-    inputs[int(opened.one(range(len(inputs))))] = opened.index(graph)
-    operator.inputs = inputs
+    _change_port(opened, "inputs")
 
 
 @mutation
 def change_output(opened: Opened) -> None:
     """Which tensor an operator writes."""
+    _change_port(opened, "outputs")
+
+
+def _change_port(opened: Opened, field: str) -> None:
     graph, operator = opened.operator()
-    outputs = _list(operator.outputs)
-    outputs[int(opened.one(range(len(outputs))))] = opened.index(graph)
-    operator.outputs = outputs
+    ports = _list(getattr(operator, field))
+    ports[int(opened.one(range(len(ports))))] = opened.index(graph)
+    setattr(operator, field, ports)
 
 
 @mutation

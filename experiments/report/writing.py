@@ -22,6 +22,12 @@ are in `rows/`, a file for each measurement.
 _STYLE = "body{font:15px sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}table{border-collapse:collapse;" \
     "display:block;overflow-x:auto}td,th{padding:2px 9px;border-bottom:1px solid #bbb}img{max-width:100%}"  # fmt: skip
 
+_DARK = (
+    "@media(prefers-color-scheme:dark){:root{fill:#e4e8ec}"
+    "[style*='fill: #ffffff']{fill:#1c2025!important}[style*='stroke: #000000']{stroke:#e4e8ec!important}}"
+)
+"""What a plot looks like on dark pages: ground, and what is drawn in black."""
+
 
 def read(folder: Path) -> Rows:
     """The rows in a folder, by measurement."""
@@ -53,7 +59,9 @@ def write(folder: Path, rows: Rows) -> None:
         (folder / "tables" / f"{table.name}.tex").write_text(_latex(table))
         if table.name in PLOTS:
             figure = PLOTS[table.name](rows)
-            figure.savefig(folder / "plots" / f"{table.name}.svg", metadata={"Date": None})
+            path = folder / "plots" / f"{table.name}.svg"
+            figure.savefig(path, metadata={"Date": None})
+            path.write_text(path.read_text().replace("</style>", f"{_DARK}</style>", 1))
             figure.savefig(folder / "plots" / f"{table.name}.png", dpi=150)
 
 

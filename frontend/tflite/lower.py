@@ -26,8 +26,9 @@ from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.live_operators import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, declaration, lowering_of
+from layoutsolve.frontend.tflite.lowering.registry import Lowered, declaration, lowering_of
 from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED, GapError, compiled
+from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 from layoutsolve.frontend.tflite.lowering.writer import REAL_NUMBERS
 from layoutsolve.frontend.tflite.operator_contract import check_ports, check_written
 from layoutsolve.frontend.tflite.operators.custom.options import pass_through

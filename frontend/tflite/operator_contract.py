@@ -8,8 +8,9 @@ from math import isinf, isnan
 from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.operator_signatures import Definition, Ports, definition
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, declaration
+from layoutsolve.frontend.tflite.lowering.registry import declaration
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 from layoutsolve.frontend.tflite.lowering.writer import REAL_NUMBERS
 from layoutsolve.frontend.tflite.operators.flex.elementwise import BUILTIN
 

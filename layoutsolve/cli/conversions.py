@@ -162,7 +162,7 @@ def _unused(options: argparse.Namespace, conversion: Conversion) -> tuple[str, .
     """The operators that files have registered lowerings for, where the model has none of a file's."""
     if not options.lowering:
         return ()
-    from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+    from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
     from layoutsolve.ir.graph import LOWERINGS
 
     lowered = {} if conversion.graph.imports else json.loads(conversion.graph.metadata.get(LOWERINGS, "{}"))

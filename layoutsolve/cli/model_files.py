@@ -46,7 +46,7 @@ def register(options: argparse.Namespace) -> None:
     """Run the files that register lowerings: no file is run that was not named."""
     import runpy
 
-    from layoutsolve.frontend.tflite.lowering.registry import registering
+    from layoutsolve.frontend.tflite.lowering.user_lowerings import registering
 
     for path in options.lowering:
         try:

@@ -17,10 +17,11 @@ from layoutsolve.base.wording import printable
 from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Value
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.price import price_of_variable
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.solver.theory.variable import Variable
 
 Rules = Mapping[int, Rule]
 """The rule of each node, by number."""

@@ -21,11 +21,12 @@ from layoutsolve.solver.proof.serialisation import arrangement_text, layout_text
 from layoutsolve.solver.statement.assignment import Assignment, Tier, status_of
 from layoutsolve.solver.statement.backends import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver
-from layoutsolve.solver.statement.problem import Operator, Variable
+from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Changed, Rule, Step, unnamed
+from layoutsolve.solver.theory.variable import Variable
 
 FORMAT = "layoutsolve plan 1"
 """What a plan begins with. A plan that says something new has another number."""

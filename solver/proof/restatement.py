@@ -10,7 +10,8 @@ from layoutsolve.errors import CertificateError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.proof.tree import Question
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.backends import crossings, fixed, marked, priced, unmarked
+from layoutsolve.solver.statement.backend_markers import fixed, marked
+from layoutsolve.solver.statement.backends import crossings, priced, unmarked
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, Levels, coarse_levels, ranked, without_groupings

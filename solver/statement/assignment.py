@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from layoutsolve.base.wording import counted, html_table, level_name
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
+from layoutsolve.solver.statement.backend_markers import bare_rules, following_rules, graph_rules
 from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.statement.proof_scope import kept_operators
 from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.markers import MARKS
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
 
@@ -103,8 +105,8 @@ class Assignment:
     ``unseen`` are the factors that the projection leaves out. ``opaque_views`` are the numbers of Transposes and
     Reshapes that were stated as operators. ``planned`` are the levels as stated by the plan that the alternatives are
     taken from: nothing of them is proven here. Where backends are chosen ``marked`` is what was solved, with markers
-    (:mod:`layoutsolve.solver.statement.backends`). ``relative`` is what the proof of another answer is relative to,
-    where that proves this one.
+    (:mod:`layoutsolve.solver.statement.backend_markers`). ``relative`` is what the proof of another answer is relative
+    to, where that proves this one.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -134,9 +136,19 @@ class Assignment:
     @cached_property
     def rules(self) -> Mapping[int, Rule]:
         """How the nodes of the graph are written, by number; found again where something asks for it: few do."""
-        from layoutsolve.solver.statement.backends import rules_of
+        if self.stated is not None:
+            return self.stated
+        if self.marked is None:
+            rules = graph_rules(self.graph, self.goal.offer, self.opaque_views)
+        else:
+            rules, _ = bare_rules(self.marked.graph, self.marked.rules)
+        marks = any(MARKS in node.attributes for node in self.graph.nodes)
+        return rules if marks or not self.goal.target.chooses else rules | self.following(rules)
 
-        return rules_of(self) if self.stated is None else self.stated
+    def following(self, known: Mapping[int, Rule]) -> dict[int, Rule]:
+        """The rules of those operators that run where what they read is written, as it is chosen."""
+        forms = {operator.node: self.row(number).form for number, operator in enumerate(self.problem.operators)}
+        return following_rules(self.graph, self.goal.target, forms, known)
 
     def __repr__(self) -> str:
         variables = counted(len(self.problem.variables), "variable")

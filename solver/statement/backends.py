@@ -1,38 +1,22 @@
-"""Backends: which of them runs which operator, where data cross from one to another, and how these are chosen.
+"""Backends of an assignment: which of them runs which operator, and where data cross from one to another.
 
-Where a target chooses its backends, in which of them operators run, or in none, is decided with layouts.
-
-A tensor that is written in one backend and read in another one crosses. That is stated as a layout, so that nothing
-that searches has to know of it: each tensor at such an operator gets *markers* for each backend in which it may be
-written or read, as many as a crossing costs (:mod:`layoutsolve.solver.theory.markers`). Where reader and writer are in
-different backends markers are moved, once for all readers of a backend, which costs as much as so many Transposes. What
-runs in no backend with a name has its markers at the ends of the graph. What follows has markers beside its results
-that the operator writes which it follows.
+Where a target chooses its backends, in which of them operators run, or in none, is decided with layouts
+(:mod:`layoutsolve.solver.statement.backend_markers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.errors import OptionError
-from layoutsolve.ir.graph import NOTHING, Graph, Node, Value
-from layoutsolve.ir.names import Names
+from layoutsolve.ir.graph import NOTHING, Graph
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
+from layoutsolve.solver.statement.backend_markers import bare_rules
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
-from layoutsolve.solver.statement.proof_scope import MOVES
 from layoutsolve.solver.targets.form_table import Backend
-from layoutsolve.solver.targets.target import Target
-from layoutsolve.solver.theory.atoms import Atoms
-from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
-from layoutsolve.solver.theory.motion import Motion
-from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import Price
-from layoutsolve.solver.theory.rule import Rule, Site
 
 
 @dataclass(frozen=True)
@@ -75,43 +59,6 @@ def crossings(assignment: Assignment) -> Iterator[Crossing]:
             yield Crossing(variable, source, target, tuple(dict.fromkeys(readers[target])), price)
 
 
-def marked(graph: Graph, target: Target) -> Graph:
-    """The graph with markers for a target that chooses backends; the very graph for any other, and where there is
-    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors, and where
-    the target has the moves of markers cost more than one Transpose.
-    """
-    if not target.chooses:
-        return graph
-    if target.lost[Motion.SWAP]:
-        raise OptionError(
-            f"target '{target.name}' chooses backends, where a crossing is counted as fast Transposes are: leave out "
-            "hidden.Transpose.swap"
-        )
-    rules = _rules(graph, target.offer)
-    backends = {number: tuple(dict.fromkeys(way.backend for way in rule.ways)) for number, rule in rules.items()}
-    chosen = {number: each for number, each in backends.items() if any(each)}
-    if not chosen:
-        return graph
-    marking = _Marking(graph, target, {*range(len(graph.nodes))} - rules.keys(), chosen)
-    return marking.result() if any(marking.markers.values()) else graph
-
-
-def _rules(graph: Graph, offer: Offer, opaque_views: Collection[int] = ()) -> dict[int, Rule]:
-    """The rule of each node that is no view."""
-    atoms = Atoms(graph, opaque_views, offer)
-    return {number: atoms.rule(number) for number in range(len(graph.nodes)) if number not in atoms.views}
-
-
-def fixed(boundary: Boundary, graph: Graph) -> Boundary:
-    """The boundary of a graph with markers, which stay where they are at graph inputs and outputs."""
-
-    def kept(ends: Ends, names: Sequence[str]) -> Ends:
-        markers = (name for name in names if graph.values[name].dtype == NOTHING)
-        return {**({OTHERS: ends} if isinstance(ends, str) else ends), **dict.fromkeys(markers, "keep")}
-
-    return replace(boundary, inputs=kept(boundary.inputs, graph.inputs), outputs=kept(boundary.outputs, graph.outputs))
-
-
 def unmarked(found: Assignment, graph: Graph) -> Assignment:
     """An assignment of a graph with markers as one of that without; what crosses is hidden in its price."""
     problem, values = found.problem, found.graph.values
@@ -120,7 +67,7 @@ def unmarked(found: Assignment, graph: Graph) -> Assignment:
     constants = tuple(
         replace(each, variables=tuple(places[number] for number in each.variables)) for each in problem.constants
     )
-    variables, (rules, ways) = tuple(problem.variables[number] for number in bare), _bare_rules(found)
+    variables, (rules, ways) = tuple(problem.variables[number] for number in bare), bare_rules(found.graph, found.rules)
     operators, rows = zip(
         *(
             (_operator(operator, places, ways), row)
@@ -134,42 +81,14 @@ def unmarked(found: Assignment, graph: Graph) -> Assignment:
     return priced(replace(answer, price=price(made, rows), marked=found))
 
 
-def _bare_rules(found: Assignment) -> tuple[dict[int, Rule], dict[int, Sequence[int]]]:
-    """The rules of a graph with markers without these, and the number that each way of those with markers has there."""
-    rules, ways = dict(found.rules), dict[int, Sequence[int]]()
-    for number, rule in found.rules.items():
-        if MARKS in found.graph.nodes[number].attributes:
-            rules[number], ways[number] = uncoupled(rule, found.graph.nodes[number].attributes[MARKS])
-    return rules, ways
-
-
 def priced(found: Assignment) -> Assignment:
     """An assignment in which it is known what runs where, with what crosses in its price; the very same one for a
     target that chooses no backends.
     """
     if not found.goal.target.chooses:
         return found
-    told = replace(found, stated={**found.rules, **following_rules(found, found.rules)})
+    told = replace(found, stated={**found.rules, **found.following(found.rules)})
     return replace(told, price=told.price + Price(hidden=sum(each.price for each in crossings(told))))
-
-
-def following_rules(found: Assignment, known: Mapping[int, Rule]) -> dict[int, Rule]:
-    """The rules of those operators that run where what they read is written, now that this is known."""
-    graph = found.graph
-    views = frozenset(range(len(graph.nodes))) - known.keys()
-    following = _Following(graph, found.goal.target, views)
-    backends = {
-        operator.node: known[operator.node].ways[found.row(number).form].backend
-        for number, operator in enumerate(found.problem.operators)
-        if operator.node in known and operator.node not in following.follow
-    }
-    rules = {}
-    for number in following.follow & known.keys():
-        writer = following.home(graph.nodes[number].inputs[0])
-        backend = "" if writer is None else backends.get(writer, "")
-        ways = tuple(replace(way, backend=backend) for way in known[number].ways)
-        rules[number] = replace(known[number], ways=ways)
-    return rules
 
 
 def _operator(operator: Operator, places: Mapping[int, int], ways: Mapping[int, Sequence[int]]) -> Operator:
@@ -182,128 +101,3 @@ def _operator(operator: Operator, places: Mapping[int, int], ways: Mapping[int, 
     ports, inputs = tuple(places[operator.ports[port]] for port in kept), sum(port < operator.inputs for port in kept)
     tensors = operator.tensors and tuple(operator.tensors[port] for port in kept)
     return replace(operator, ports=ports, inputs=inputs, rows=tuple(rows), tensors=tensors)
-
-
-class _Following:
-    """Which operators of a graph run where what they read is written. ``views`` are nodes that are no operators."""
-
-    def __init__(self, graph: Graph, target: Target, views: Collection[int]) -> None:
-        assert target.table is not None
-        self.graph, self.target, self.table, self.views = graph, target, target.table, views
-        self.follow = frozenset(number for number, node in enumerate(graph.nodes) if self._follows(number, node))
-
-    def tensor(self, name: str) -> str:
-        """The tensor that a tensor is a view of."""
-        number = self.graph.producers.get(name)
-        while number is not None and number in self.views:
-            name = self.graph.nodes[number].inputs[0]
-            number = self.graph.producers.get(name)
-        return name
-
-    def home(self, name: str) -> int | None:
-        """The operator that decides in which backend a tensor is written; None for an input of the graph."""
-        number = self.graph.producers.get(name)
-        while number is not None and (number in self.views or number in self.follow):
-            number = self.graph.producers.get(self.graph.nodes[number].inputs[0])
-        return number
-
-    def _follows(self, number: int, node: Node) -> bool:
-        """Whether an operator runs where what it reads is written. Raises :class:`OptionError` where that is two."""
-        if number in self.views:
-            return False
-        if node.op in MOVES:
-            return self.graph.values[node.inputs[0]].data is None
-        if not self.table.follows(Site(self.graph, node)):
-            return False
-        if sum(bool(name) and self.graph.values[name].data is None for name in node.inputs) > 1:
-            reading = f"{node.op} of {node.origin or node.outputs[0]} reads two tensors, and cannot follow"
-            raise OptionError(f"target '{self.target.name}' chooses backends: {reading}")
-        return True
-
-
-class _Marking:
-    """Puts markers into a graph. ``chosen`` has the backends of the operators that run in one with a name, or may."""
-
-    def __init__(
-        self, graph: Graph, target: Target, views: Collection[int], chosen: Mapping[int, Sequence[str]]
-    ) -> None:
-        self.graph, self.chosen = graph, chosen
-        self.following = _Following(graph, target, views)
-        self.crossings = {name: each.crossing for name, each in self.following.table.backends.items()}
-        self.read = {
-            number: tuple(dict.fromkeys(self.following.tensor(name) for name in node.inputs if self._computed(name)))
-            for number, node in enumerate(graph.nodes)
-            if number not in self.following.follow and number not in views
-        }
-        elsewhere = (name for number, names in self.read.items() if number not in chosen for name in names)
-        ends = (self.following.tensor(name) for name in graph.outputs if self._computed(name))
-        self.ends = dict.fromkeys((*elsewhere, *ends))
-        self.taken, self.values = Names(graph.values), dict(graph.values)
-        self.markers = self._markers()
-
-    def result(self) -> Graph:
-        graph, nodes = self.graph, list(self.graph.nodes)
-        written: dict[int | None, list[tuple[str, str]]] = {}
-        for name, markers in self.markers.items():
-            written.setdefault(self._home(name), []).extend(markers)
-        for number in self.chosen:
-            nodes[number] = self._beside(number, written.get(number, []))
-        given = [marker for marker, _ in written.get(None, [])]
-        ends = (name for name in self.ends if self._home(name) is not None)
-        kept = [marker for name in ends for marker, _ in self.markers.get(name, ())]
-        inputs, outputs = (*graph.inputs, *given), (*graph.outputs, *kept)
-        return replace(graph, values=self.values, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
-
-    def _beside(self, number: int, written: Sequence[tuple[str, str]]) -> Node:
-        """An operator with its markers."""
-        node, names = self.graph.nodes[number], self.read.get(number, ())
-        pairs = [(place, *each) for place, name in enumerate(names) for each in self.markers.get(name, ())]
-        marks = Marks(
-            tuple((place, backend) for place, _, backend in pairs),
-            tuple(backend for _, backend in written),
-            tuple(tuple(each for each in self._sources(name) if self.crossings[each]) for name in names),
-        )
-        inputs = (*node.inputs, *(marker for _, marker, _ in pairs))
-        outputs = (*node.outputs, *(marker for marker, _ in written))
-        return replace(node, inputs=inputs, outputs=outputs, attributes={**node.attributes, MARKS: marks})
-
-    def _markers(self) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """By tensor its markers, each with its backend: as many as a crossing costs, of each backend in which it may be
-        written or read.
-        """
-        read = [(name, backends) for number, backends in self.chosen.items() for name in self.read.get(number, ())]
-        near = {name: {*self._sources(name)} for name in (*dict(read), *self.ends)}
-        for name, backends in read:
-            near[name].update(backends)
-        found: dict[str, list[tuple[str, str]]] = {name: [] for name in near}
-        for name, among in near.items():
-            for backend in chain.from_iterable([each] * count for each, count in self.crossings.items()):
-                if backend in among:
-                    marker = self.taken.derived(name, f"in {backend}")
-                    self.values[marker] = Value(marker, NOTHING, SHAPE)
-                    found[name].append((marker, backend))
-        return found
-
-    def _home(self, name: str) -> int | None:
-        """The operator that writes the markers of a tensor; None where it is in no backend with a name."""
-        number = self.following.home(name)
-        return number if number in self.chosen else None
-
-    def _sources(self, name: str) -> tuple[str, ...]:
-        """The backends with a name in which a tensor may be written."""
-        home = self._home(name)
-        return () if home is None else tuple(filter(None, self.chosen[home]))
-
-    def _computed(self, name: str) -> bool:
-        return bool(name) and self.graph.values[name].data is None
-
-
-def rules_of(found: Assignment) -> Mapping[int, Rule]:
-    """The rules of an assignment that does not know them any more."""
-    graph, target = found.graph, found.goal.target
-    if found.marked is not None:
-        rules, _ = _bare_rules(found.marked)
-    else:
-        rules = _rules(graph, found.goal.offer, found.opaque_views)
-    marks = any(MARKS in node.attributes for node in graph.nodes)
-    return rules | following_rules(found, rules) if target.chooses and not marks else rules

@@ -6,7 +6,7 @@ first, they need one Transpose together.
 
 Steps are free choices that a graph is given before its layout problem is stated (:func:`in_steps`). Of solutions that
 cost the same the one is taken in which the fewest steps are moved (``joined`` of a
-:class:`~layoutsolve.solver.statement.problem.Variable`), and one that is not is written together with the concatenation
+:class:`~layoutsolve.solver.theory.variable.Variable`), and one that is not is written together with the concatenation
 that it belongs to (:mod:`layoutsolve.emit.concats`). An assignment is one of the graph in steps.
 """
 

@@ -11,8 +11,9 @@ from itertools import chain, combinations, islice
 from math import prod
 
 from layoutsolve.ir.graph import static_elements
-from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.problem import Constant, LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
+from layoutsolve.solver.theory.variable import Variable
 
 Stored = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
 """An array by what it holds: spans of elements of the constant, each with its stride and length, and its shape."""

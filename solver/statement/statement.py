@@ -12,7 +12,7 @@ from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Goal
-from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.problem import Constant, LayoutProblem
 from layoutsolve.solver.statement.row_enumeration import Alternatives
 from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders, Relation
 from layoutsolve.solver.theory.atoms import Atoms, port_names
@@ -24,6 +24,7 @@ from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
 from layoutsolve.solver.theory.rules.elementwise import ELEMENTWISE
+from layoutsolve.solver.theory.variable import Variable
 
 CANDIDATES, FEW = 1024, 32
 """The most layouts that one variable may have where orders and groupings are decided one after the other, and where a

@@ -10,7 +10,8 @@ from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.backends import fixed, marked, priced, unmarked
+from layoutsolve.solver.statement.backend_markers import fixed, marked
+from layoutsolve.solver.statement.backends import priced, unmarked
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal

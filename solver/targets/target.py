@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
-
-if TYPE_CHECKING:
-    from layoutsolve.solver.statement.problem import Variable
+from layoutsolve.solver.theory.variable import Variable
 
 DOMAINS = (CONTRIB,)
 """The domains that a target may allow beside ONNX's own."""

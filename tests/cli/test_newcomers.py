@@ -136,7 +136,8 @@ def test_lowerings_that_are_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     own.write_text(CODE.format(name="Mine", op="Tanh"))
     out, proof = str(tmp_path / "a.onnx"), str(tmp_path / "proof.json")
     assert main([str(source), "--lowering", str(own), "-o", out, "--certify", proof, "-q"]) == 0
-    from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+    from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+    from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 
     FOREIGN.clear()
     del every_lowering()["CUSTOM:Mine"]

@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
-from layoutsolve import Conversion
+from layoutsolve import Conversion, no_worse
 from layoutsolve.certification.audit import recount
 from layoutsolve.cli.command_line import main
-from layoutsolve.conversion import no_worse, provenance
+from layoutsolve.conversion import provenance
 from layoutsolve.io.source import Content
 from layoutsolve.version import VERSION
 from tests.frontend.onnx.test_flow import alike

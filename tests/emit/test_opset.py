@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from layoutsolve.emit import serialise
-from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, OLDEST_OPSET, required_opset
+from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, OLDEST_OPSET, ir_version, required_opset
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Graph, Node, Quant, Value
 from tests.graphs import GraphBuilder
@@ -48,6 +48,12 @@ def foreign() -> Graph:
     values = {name: Value(name, "float32", (2,)) for name in ("x", "y")}
     node = Node("Anything", ("x",), ("y",), domain="layoutsolve.custom")
     return Graph("one", values, (node,), ("x",), ("y",))
+
+
+@pytest.mark.parametrize("version", range(OLDEST_OPSET, HIGHEST_OPSET + 1))
+def test_version_of_the_format(version: int) -> None:
+    """The oldest in which the operator set may be written, as ONNX's own table has it."""
+    assert ir_version(version) == onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
 
 
 @pytest.mark.parametrize(

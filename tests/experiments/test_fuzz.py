@@ -80,7 +80,7 @@ def test_findings(planted: Callable[..., Any], verdict: str, tmp_path: Path, mon
     monkeypatch.setattr(tflite_mutants, "SECONDS", 1.0)
     monkeypatch.setattr(layoutsolve, "convert", planted)
     plan = tflite_mutants.Plan(
-        tflite_mutants.models_below([tmp_path], tflite_mutants.LARGEST), 0, 3, time.monotonic() + 60
+        tflite_mutants.models_below([tmp_path], tflite_mutants.LARGEST), 0, 3, time.monotonic() + 600
     )
     records = list(tflite_mutants.run(plan, jobs=2))
     assert sorted(record.number for record in records) == [0, 1, 2]

@@ -17,7 +17,7 @@ import pytest
 from layoutsolve.cli import command_line
 from layoutsolve.errors import FAILED, MeasureError
 from layoutsolve.measurement import calibrate, channels_last_convolutions, forms
-from layoutsolve.measurement.alternatives import Result, Verdict, groups, sections, steady
+from layoutsolve.measurement.alternatives import Result, Verdict, groups, sections, steady, verdicts
 from layoutsolve.measurement.channels_last_convolutions import NUMBERS, READING
 from layoutsolve.measurement.kernels import results
 from layoutsolve.measurement.transpose_cost import Move
@@ -43,6 +43,9 @@ def test_alternatives_of_an_operator_are_models_that_compute_as_much() -> None:
         for variant in group.variants:
             inferred = onnx.shape_inference.infer_shapes(variant.made, strict_mode=True, data_prop=True)
             sizes.add(prod(dim.dim_value for dim in inferred.graph.output[0].type.tensor_type.shape.dim))
+            for node in variant.moved.graph.node:
+                perm = list(node.attribute[0].ints)
+                assert node.op_type == "Transpose" and perm != sorted(perm), "what it is compared with moves data"
         assert len(sizes) == 1 and min(sizes) > 0, group
 
 
@@ -59,6 +62,20 @@ def test_convolutions_keep_the_size_of_images() -> None:
 def result(operator: str, kind: str, ratio: float, loss: float, **facts: object) -> Result:
     base = Result(operator, kind, "8x8", True, 1, 256, 1e-5 * ratio, 1e-5, 2e-6, ratio, loss, 0.01)
     return replace(base, **facts)  # type: ignore[arg-type]
+
+
+def test_verdicts_are_medians_over_shapes() -> None:
+    """Of each operator and kind, of what was run with so many threads."""
+    shapes = [
+        result("Softmax", "middle", ratio, loss, seconds=1e-5 + extra * size, bytes=size, threads=2)
+        for ratio, loss, extra, size in ((1.0, 0.5, 3e-9, 64), (2.0, 0.1, 1e-9, 512), (9.0, 0.9, 2e-9, 4096))
+    ]
+    other = [result("Softmax", "middle", 5.0, 5.0), result("Softmax", "last", 5.0, 5.0, threads=2, refused="why")]
+    found = verdicts([*shapes, *other], 2)
+    middle = found["Softmax", "middle"]
+    assert (middle.ratio, middle.loss, middle.refused) == (2.0, 0.5, False)
+    assert middle.extra == pytest.approx(2e-9)
+    assert found["Softmax", "last"].refused and found.keys() == {("Softmax", "middle"), ("Softmax", "last")}
 
 
 def move(motion: str, itemsize: int, size: int) -> Move:

@@ -21,7 +21,6 @@ from ortools.sat.python import cp_model
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
-from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.unenumerated_operators import Entry
 from layoutsolve.solver.targets.target import Target
@@ -29,6 +28,7 @@ from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGE
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Arrangement, Price, Row, Slot
+from layoutsolve.solver.theory.variable import Variable
 
 ROWS = 2000
 """The most rows of all forms of an operator: with more, a graph is too large."""

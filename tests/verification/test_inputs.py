@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from layoutsolve.cli.command_line import main
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification import input_files
 from layoutsolve.verification import verify as verification
 from layoutsolve.verification.flatbuffer_repacking import packed
 from layoutsolve.verification.runtimes import following_of
@@ -276,3 +278,17 @@ def test_data_of_another_size_than_the_source_states(size: int, moved: bool) -> 
     if size > 0:
         with pytest.raises(VerifyError, match="where the source has"):
             layoutsolve.verify(source, conversion, data={name: data[:3]})
+
+
+def test_an_archive_that_unpacks_to_as_much_as_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its arrays together, to the byte."""
+    path = tmp_path / "data.npz"
+    np.savez(path, first=np.zeros(8, np.uint8), second=np.zeros(3, np.float32))
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    monkeypatch.setattr(input_files, "_TIMES", 0)
+    monkeypatch.setattr(input_files, "_SPARE", size)
+    assert [sorted(each) for each in input_files.read(str(path))] == [["first", "second"]]
+    monkeypatch.setattr(input_files, "_SPARE", size - 1)
+    with pytest.raises(VerifyError, match="its arrays unpack to more than"):
+        input_files.read(str(path))

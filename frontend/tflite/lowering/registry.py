@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from layoutsolve.base.digest import digest
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
+from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN, file_of
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 
 if TYPE_CHECKING:
@@ -61,13 +59,6 @@ RARE: Mapping[str, tuple[str, ...]] = {
     "UNSORTED_SEGMENT_": ("scattering",),
 }
 """The modules that lower nothing but operators whose names begin like this, or in one of these ways."""
-
-FOREIGN: dict[str, tuple[str, str]] = {}
-"""The operators whose lowering a user has registered, each with the name of the file that did and its SHA-256, '' for
-none.
-"""
-
-_running: list[str] = []
 
 INT8, INT16 = frozenset(("int8", "uint8")), frozenset(("int16",))
 INT8_AND_INT16 = INT8 | INT16
@@ -143,32 +134,12 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
     def foreign(function: Lowered) -> Lowered:
         if not callable(function):
             raise TypeError(f"the lowering of '{operator}' must be a function, not {type(function).__name__}")
-        FOREIGN[operator] = _file(function)
+        FOREIGN[operator] = file_of(function)
         _REGISTRY[operator] = function
         _DECLARED.setdefault(operator, Declaration())
         return function
 
     return foreign
-
-
-@contextmanager
-def registering(path: str) -> Iterator[None]:
-    """Have what is registered meanwhile come from a file that is run."""
-    _running.append(path)
-    try:
-        yield
-    finally:
-        _running.pop()
-
-
-def _file(function: object) -> tuple[str, str]:
-    """The file that registers a lowering, and its SHA-256: the one that is run, else where the function is defined."""
-    code = getattr(function, "__code__", None)
-    path = Path(_running[-1] if _running else getattr(code, "co_filename", ""))
-    try:
-        return path.name, digest(path.read_bytes())
-    except OSError:  # a program that was typed, or is within an archive
-        return "", ""
 
 
 def lowering_of(operator: str) -> Lowered | None:

@@ -16,8 +16,8 @@ from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING, Common, common_of
 from layoutsolve.frontend.tflite.lowering.draft import Lowering
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of, requantised, transposed_quant
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
+from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
 from layoutsolve.ir.graph import (
     CONTROL,

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.frontend.passes import groups, unsigned, weights
+from layoutsolve.frontend.passes import groups
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
+from tests.frontend.passes.stored import assert_computes_the_same
 from tests.graphs import GraphBuilder, feeds, run
 from tests.networks import Quantised
 
@@ -59,10 +60,7 @@ def test_results_stay_what_they_are(seed: int, other: str) -> None:
     assert (wider is graph) == (node.attributes["group"] == before.attributes["group"])
     assert groups.joined(graph, 0, Budget()) is graph and (wider is graph or other not in ALONE)
     assert wider is graph or (isinstance(read, int) and read <= 32)
-    data = feeds(graph, seed)
-    (expected,) = run(graph, data)
-    for each in (wider, unsigned.stored(wider), unsigned.stored(weights.stored(wider, "unsigned"))):
-        np.testing.assert_array_equal(run(each, data)[0], expected)
+    assert_computes_the_same(graph, wider, seed)
 
 
 @pytest.mark.parametrize("stored", ["float32", "int8", "uint8"])

@@ -9,13 +9,14 @@ import pytest
 
 import layoutsolve
 from layoutsolve.emit import nodes_of
-from layoutsolve.frontend.passes import pixels, unsigned, weights
+from layoutsolve.frontend.passes import pixels
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.builder import Quant as Parameters
-from tests.graphs import GraphBuilder, assert_same, feeds, run
+from tests.frontend.passes.stored import assert_computes_the_same
+from tests.graphs import GraphBuilder, assert_same, feeds
 
 SIDES = (5, 6)
 FIRST, LAST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -52,10 +53,7 @@ def test_results_stay_what_they_are(seed: int, other: str) -> None:
     wider = pixels.filled(graph, 4, Budget())
     stays = {"groups": graph.values[graph.inputs[0]].shape[1] > 1}.get(other, bool(other))
     assert (wider is graph) == stays and pixels.filled(graph, 0, Budget()) is graph
-    data = feeds(graph, seed)
-    (expected,) = run(graph, data)
-    for each in (wider, unsigned.stored(wider), unsigned.stored(weights.stored(wider, "unsigned"))):
-        np.testing.assert_array_equal(run(each, data)[0], expected)
+    assert_computes_the_same(graph, wider, seed)
 
 
 def test_two_readers_and_an_output() -> None:

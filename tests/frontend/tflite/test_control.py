@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,6 +29,14 @@ def branching(second: Callable[[Builder], None], count: int = 1) -> bytes:
 def handing_on(builder: Builder, shape: tuple[int, ...] = (2, 3), dtype: str = "float32") -> None:
     part = builder.part()
     part.outputs(part.input("given", shape, dtype))
+
+
+def single(builder: Builder, operator: str, **options: int) -> None:
+    """A subgraph of one operator."""
+    part = builder.part()
+    given, result = part.input("given", (2, 3)), part.tensor("result", (2, 3))
+    part.operator(operator, [given], [result], options)
+    part.outputs(result)
 
 
 def test_missing_subgraph() -> None:
@@ -56,14 +65,8 @@ def test_number_of_inputs() -> None:
 
 
 def test_recursion() -> None:
-    def endless(builder: Builder) -> None:
-        part = builder.part()
-        given, result = part.input("given", (2, 3)), part.tensor("result", (2, 3))
-        part.operator("CALL", [given], [result], {"subgraph": 1})
-        part.outputs(result)
-
     with pytest.raises(UnsupportedError, match="its subgraphs call themselves"):
-        read(branching(endless))
+        read(branching(partial(single, operator="CALL", subgraph=1)))
 
 
 def test_growth_beyond_the_file() -> None:
@@ -87,14 +90,8 @@ def test_growth_beyond_the_file() -> None:
 def test_gaps_of_subgraphs_are_listed() -> None:
     """All at once, with the number of the subgraph."""
 
-    def unknown(builder: Builder) -> None:
-        part = builder.part()
-        given, result = part.input("given", (2, 3)), part.tensor("result", (2, 3))
-        part.operator("CUSTOM:Unheard", [given], [result])
-        part.outputs(result)
-
     with pytest.raises(UnsupportedError, match=r"subgraph 1 operator 0 CUSTOM:Unheard"):
-        read(branching(unknown))
+        read(branching(partial(single, operator="CUSTOM:Unheard")))
 
 
 def test_condition_of_many_elements() -> None:

@@ -79,6 +79,31 @@ def test_any_size(entries: Sizes, rank: int, ends: str, shape: tuple[int, ...]) 
     assert verify(source, conversion.model, **moved).passed
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("divisor", [2, 3])
+def test_sizes_of_tensors_are_not_negative(stride: int, divisor: int) -> None:
+    """Also those of windows without padding, of which that does not follow: what is rounded towards zero is a size."""
+    builder, ones = Builder(), np.ones((1, 3, 1, 1), np.float32)
+    x = builder.input("x", (1, 1, 4, 1), signature=(1, -1, 4, 1))
+    y = builder.tensor("y", (1, 1, 4, 1), signature=(1, -1, 4, 1))
+    given = [x, builder.constant("weights", ones), builder.constant("bias", np.zeros(1, np.float32))]
+    builder.operator("CONV_2D", given, [y], {"padding": "VALID", "stride_h": stride, "stride_w": 1})
+    shape, size, part = (builder.tensor(name, dims, "int32") for name, dims in (("s", (4,)), ("n", ()), ("d", ())))
+    builder.operator("SHAPE", [y], [shape], {"out_type": 2})
+    bounds = [builder.constant("bound", np.array([each], np.int32)) for each in (1, 2, 1)]
+    builder.operator("STRIDED_SLICE", [shape, *bounds], [size], {"shrink_axis_mask": 1})
+    builder.operator("DIV", [size, number(builder, divisor)], [part], {})
+    wanted, result = builder.tensor("w", (3,), "int32"), builder.tensor("r", (1, 1, 1), signature=(1, -1, -1))
+    entries = [number(builder, 1), part, number(builder, 4 * divisor)]
+    builder.operator("PACK", entries, [wanted], {"values_count": 3})
+    builder.operator("RESHAPE", [y, wanted], [result], {})
+    source = builder.finish(result)
+    conversion = layoutsolve.convert(source)
+    assert [node.op for node in conversion.graph.nodes] == ["Transpose", "Conv", "Transpose", "Reshape"]
+    height = stride * (2 * divisor - 1) + 3
+    assert verify(source, conversion.model, shapes={"x": (1, height, 4, 1)}).passed
+
+
 def pair(operator: str, **options: int) -> bytes:
     """An operator of two inputs, each with a dynamic batch."""
     builder = Builder()
@@ -217,3 +242,14 @@ def test_slices_of_computed_bounds(masks: tuple[int, int, int]) -> None:
     source, data = builder.finish(y), np.arange(30, dtype=np.float32).reshape(5, 6)
     for first, last in (((1, 2), (4, 5)), ((-3, -4), (-1, -1)), ((4, 0), (5, 6))):
         same(source, [data, np.array(first, np.int32), np.array(last, np.int32)], levels=["none"])
+
+
+def test_slices_of_computed_sizes() -> None:
+    """-1 is all that is left, 0 nothing at all."""
+    builder = Builder()
+    x, begin, size = builder.input("x", (5, 6)), *(builder.input(name, (2,), "int32") for name in ("begin", "size"))
+    y = builder.tensor("y", (1, 1), signature=[-1, -1])
+    builder.operator("SLICE", [x, begin, size], [y], {})
+    source, data = builder.finish(y), np.arange(30, dtype=np.float32).reshape(5, 6)
+    for first, count in (((1, 2), (2, 3)), ((1, 2), (-1, 1)), ((0, 5), (0, -1)), ((4, 0), (1, 0)), ((0, 0), (-1, -1))):
+        same(source, [data, np.array(first, np.int32), np.array(count, np.int32)], levels=["none"])

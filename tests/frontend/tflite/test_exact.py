@@ -366,6 +366,20 @@ def test_steps_that_are_too_small_for_a_gate() -> None:
         read(net.finish("HARD_SWISH", [x], y), "case", Reading(quant="exact"))
 
 
+def test_sums_of_too_many_terms() -> None:
+    """Their parts are no longer below the integers that a float32 counts."""
+    for count, exact in ((70_000, False), (700, True)):
+        net = Network("int8", 0)
+        x, y = net.input(1, count, quant=Quant([0.1], [0])), net.output(1, 1, quant=Quant([0.5], [0]))
+        full = np.full((1, count), 127, np.int8)
+        source = net.finish("FULLY_CONNECTED", [x, net.builder.constant("w", full, quant=Quant([0.1], [0]))], y)
+        if exact:
+            assert read(source, "case", Reading(quant="exact")).nodes
+            continue
+        with pytest.raises(UnsupportedError, match="its sums have too many terms to be exact"):
+            read(source, "case", Reading(quant="exact"))
+
+
 def test_exponentials_are_rounded_once() -> None:
     """LiteRT's come from the platform's C library, which rounds a few in a thousand otherwise at most."""
     net, count = Network("int8", 0), 100_000

@@ -11,7 +11,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering, registering
+from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN, registering
 from layoutsolve.ir.graph import Value
 from tests.builder import Builder
 

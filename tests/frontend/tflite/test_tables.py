@@ -12,8 +12,9 @@ from ai_edge_litert import schema_py_generated as litert
 
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.tflite.reading.model import Tensor
+from layoutsolve.frontend.tflite.reading.model import SparseDimension, Sparsity, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.frontend.tflite.reading.sparse import dense
 from tests.frontend.tflite.tables import OPERATORS, PASSED_OVER, fields, only_tensor, packed, small
 
 _TENSOR: dict[str, tuple[Any, Callable[[Tensor], Any], Any]] = {
@@ -203,6 +204,23 @@ def test_sparsity(segments: str, indices: str) -> None:
     model.subgraphs[0].tensors[0].buffer, compressed.format = 1, 2
     with pytest.raises(ModelError, match="unknown format 2"):
         only_tensor(model)
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks", "levels", "message"),
+    [
+        ((0,), (), 2, "traversal order"), ((0, 0), (), 2, "traversal order"), ((0, 1), (), 1, "traversal order"),
+        ((0, 1), (), 3, "traversal order"), ((0, 1), (0,), 3, "traversal order"),
+        ((0, 1, 2), (2,), 3, "traversal order"), ((0, 1, 2), (-1,), 3, "blocks outside"),
+        ((0, 2, 1), (0,), 3, "blocks outside"),
+    ],
+)  # fmt: skip
+def test_each_part_of_the_sparsity_fits_the_shape(
+    order: tuple[int, ...], blocks: tuple[int, ...], levels: int, message: str
+) -> None:
+    stated = Sparsity(order, blocks, (SparseDimension(True, 1),) * levels)
+    with pytest.raises(ModelError, match=message):
+        dense(Tensor(0, "x", "float32", (2, 3), (), data=np.ones(6, np.float32), sparsity=stated))
 
 
 def _width(kind: str) -> str:

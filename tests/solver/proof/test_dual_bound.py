@@ -11,10 +11,11 @@ import pytest
 from layoutsolve.solver import Goal
 from layoutsolve.solver.proof.dual_bound import DualValues, Open, Weights, prices, weighted
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.variable import Variable
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
 FIELDS = ("transposes", "hidden", "reshapes", "bytes", "nanoseconds")

@@ -19,11 +19,12 @@ from layoutsolve.solver.search.component_search import solve_component
 from layoutsolve.solver.search.presolve import components, every_row, price_of_component
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import orders_then_groupings as solving
 from layoutsolve.solver.strategies.mincut import cut
 from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.variable import Variable
 from tests.graphs import GraphBuilder
 from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph

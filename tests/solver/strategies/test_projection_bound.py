@@ -16,9 +16,12 @@ from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import orders, projection_bound
+from layoutsolve.solver.strategies.exact_conversion_costs import around
 from layoutsolve.solver.strategies.orders import cheapest_orders
+from layoutsolve.solver.theory.variable import Variable
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 
@@ -99,3 +102,12 @@ def test_bounds_are_proven_again(objective: str, monkeypatch: pytest.MonkeyPatch
             assert bound == tier.value or tier.status != "optimal", seed
         left_out += found.bound > 0
     assert left_out > 2
+
+
+@pytest.mark.parametrize("reach", range(5))
+def test_what_is_near(reach: int) -> None:
+    """Of a chain those variables that no more operators lie between, but for constants."""
+    variables = tuple(Variable(f"v{number}", (2, 3), 1, {}, constant=number == 5) for number in range(9))
+    steps = tuple(Operator(f"step {number}", -1, (number, number + 1), 1, ()) for number in range(8))
+    near = around(LayoutProblem(variables, steps), frozenset({3}), reach)
+    assert near == {number for number in range(9) if abs(number - 3) <= reach} - {5}

@@ -16,7 +16,7 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
-from layoutsolve.solver.statement.problem import LayoutProblem, Variable
+from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.kind_lookup import between, entry
 from layoutsolve.solver.targets.target import Target
@@ -25,6 +25,7 @@ from layoutsolve.solver.theory.layout import finest, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from layoutsolve.solver.theory.offer import Offer, rule_of
 from layoutsolve.solver.theory.rule import Rule, Site
+from layoutsolve.solver.theory.variable import Variable
 from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.solver.theory.test_motion import random_layout
 
