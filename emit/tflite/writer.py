@@ -229,8 +229,9 @@ def _is_without_elements(call: Call) -> bool:
             nothing = call.draft.constant(np.zeros(0, value.dtype))
             call.reshape(nothing, value.shape, call.target(number))
         return True
-    read = (values[name] for name in node.inputs if name)
-    if call.op != "Concat" and any(0 in value.shape and value.data is None for value in read):
+    read = [values[name] for name in node.inputs if name]
+    empty = [value for value in read if 0 in value.shape]
+    if call.op not in ("Concat", "Resize") and any(each.data is None or each.in_floats for each in empty):
         raise ExpressionError("it computes something of a tensor without elements", "cut the model with --from or --to")
     return False
 

@@ -200,6 +200,31 @@ def _binary(call: Call) -> None:
         last, shape = into, after
 
 
+_INFINITE = {-np.inf: ("LessOrEqual", np.finfo(np.float32).min), np.inf: ("GreaterOrEqual", np.finfo(np.float32).max)}
+"""By infinity, what an equal number is to the last finite one: kernels that have an activation give that instead."""
+
+_PASSING = ("Cast", "Identity", "Reshape")
+"""What may be between a constant and what compares with it."""
+
+
+def _equal(call: Call) -> None:
+    """Equal; to an infinity, which masks of attention have where nothing is seen, in floats that may be limited."""
+    for number in range(2):
+        value = call.value(number)
+        while (maker := call.graph.producer(value.name)) is not None and maker.op in _PASSING:
+            value = call.graph.values[maker.inputs[0]]
+        end = only_number(value)
+        if value.dtype != "float32" or end is None or end not in _INFINITE:
+            continue
+        operator, limit = _INFINITE[end]
+        shapes = (call.value(1 - number).shape, call.value(number).shape, call.output.shape)
+        operands = [call.tensor(1 - number), call.constant(np.full(shapes[1], limit), "float32")]
+        name, most = _BINARY[operator]
+        broadcasting.write(call, name, operands, shapes, call.target(), most)
+        return
+    _binary(call)
+
+
 _MOST_RESCALED = 1 << 16
 _WHOLE = 127
 """In how many steps a factor is stored, of which bytes have this many at least."""
@@ -251,7 +276,8 @@ def multiplication(call: Call) -> None:
 row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
 row("SquaredDifference", quantised=_differ)(_binary)
-row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"}))(_binary)
+row("Equal")(_equal)
+row(*(_BINARY.keys() - {"Add", "Equal", "Max", "Min", "Mul", "SquaredDifference", "Sub"}))(_binary)
 
 
 @row("Mean")

@@ -26,6 +26,8 @@ def axes_of(call: Call) -> list[int]:
     """The axes of a reduction."""
     rank = len(call.value(0).shape)
     given = call.attribute("axes")
+    if given is not None and not isinstance(given, Sequence):
+        raise ExpressionError("its axes are no list", "give it a list")
     if given is None:
         given = call.known(1, "axes").reshape(-1).tolist() if call.has(1) else ()
     if not len(given):

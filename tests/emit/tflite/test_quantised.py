@@ -14,6 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -168,6 +169,33 @@ def test_steps_of_any_ratio(number: int, dtype: str, monkeypatch: pytest.MonkeyP
         for delegate in (False, True):
             (found,) = litert().run(written, given, delegate=delegate).results
             assert np.abs(np.rint((found - expected) / scales[2])).max() <= 1, ratio
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("place", range(3))
+def test_steps_next_to_zero(place: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Floats far beyond the steps of a result are its ends, and what is added to a product is there in full; steps that
+    processors do not divide by are refused.
+    """
+    for case, tiny in (*product((STEEP[0], STEEP[2], STEEP[4]), (1e-8, 1e-12)), (STEEP[2], 1e-38)):
+        scales = tuple(tiny if number == place else each for number, each in enumerate(SCALES))
+        monkeypatch.setattr("tests.emit.tflite.test_quantised.SCALES", scales)
+        source = model(case, dtype)
+        if tiny < np.finfo(np.float32).tiny:
+            with pytest.raises(UnsupportedError, match="smaller than kernels divide by"):
+                layoutsolve.convert(source, to="tflite")
+            continue
+        given = [
+            (RANDOM.integers(1, 100, shape) * np.float32(each)).astype(np.float32)
+            for shape, each in zip(case[1], scales, strict=False)
+        ]
+        truth = OnnxRuntime(source.SerializeToString(), level="none")
+        (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+        written = layoutsolve.convert(source, to="tflite").content("")
+        for delegate in (False, True):
+            (found,) = litert().run(written, given, delegate=delegate).results
+            assert np.abs(np.rint((found - expected) / scales[2])).max() <= 1, (case[0], tiny)
         monkeypatch.undo()
 
 
