@@ -308,7 +308,9 @@ class Call:
         return number < len(self.node.inputs) and bool(self.node.inputs[number])
 
     def value(self, number: int) -> Value:
-        """An input; in floats it has no quantisation."""
+        """An input; in floats it has no quantisation. Raises :class:`ExpressionError` where the node has none."""
+        if not self.has(number):
+            raise ExpressionError(f"it has no input {number}", "give it one")
         return self._seen(self.graph.values[self.node.inputs[number]])
 
     @property

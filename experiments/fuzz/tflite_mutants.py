@@ -149,9 +149,11 @@ def examine(
 
 def _written_again(source: bytes, conversion: layoutsolve.Conversion, note: Callable[[str], None]) -> tuple[str, str]:
     """What LiteRT makes of a mutant and of what was written of it to TensorFlow Lite: a verdict and its details."""
-    made = conversion.content("")
+    made, ends = conversion.content(""), parse(source).subgraphs[0].inputs
     if made == source:
         return "kept", ""
+    if len(set(ends)) < len(ends):
+        return "not comparable", "a tensor is an input twice"
     note("litert")
     header: dict[str, Any] = {"delegate": False, "tensors": [], "steps": 0}
     model = {"model": np.frombuffer(source, np.uint8)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.emit.tflite import fusion
+from layoutsolve.emit.tflite.comparisons import COMPARING, COUNTED
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import only_number
@@ -166,6 +167,11 @@ def _widened(call: Call, tensor: int, value: Value) -> int:
     return wide
 
 
+def _counts(call: Call) -> bool:
+    """Whether bytes are compared as kernels do it, by fractions of what they mean."""
+    return bool(call.attribute(COUNTED, 0))
+
+
 def _broadcast(one: Shape, other: Shape) -> Shape:
     """The shape of what two tensors are broadcast to; of two sizes that must be equal, the one that is known."""
     rank = max(len(one), len(other))
@@ -181,7 +187,7 @@ def _binary(call: Call) -> None:
     operator, limit = _BINARY[call.op]
     values = [call.value(number) for number in range(len(call.node.inputs))]
     operands = [call.tensor(number) for number in range(len(values))]
-    if operator in _COMPARING and values[0].dtype in _BYTES:
+    if operator in _COMPARING and values[0].dtype in _BYTES and not _counts(call):
         operands = [_widened(call, tensor, value) for tensor, value in zip(operands, values, strict=True)]
     last, shape = operands[0], values[0].shape
     if len(values) == 1:
@@ -276,8 +282,9 @@ def multiplication(call: Call) -> None:
 row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
 row("SquaredDifference", quantised=_differ)(_binary)
-row("Equal")(_equal)
-row(*(_BINARY.keys() - {"Add", "Equal", "Max", "Min", "Mul", "SquaredDifference", "Sub"}))(_binary)
+row("Equal", quantised=_counts)(_equal)
+row(*(COMPARING - {"Equal"}), quantised=_counts)(_binary)
+row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"} - COMPARING))(_binary)
 
 
 @row("Mean")

@@ -262,4 +262,6 @@ def normalised(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int], e
 
 def spread_along(value: Value, rank: int, axis: int) -> list[Dim]:
     """The shape in which a vector broadcasts along one axis of several."""
+    if len(value.shape) != 1 or rank < 1:
+        raise ExpressionError(f"'{value.name}' is no vector", "give it one dimension")
     return [value.shape[0] if place == axis else 1 for place in range(rank)]
