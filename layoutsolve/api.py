@@ -417,16 +417,16 @@ def _run_both_in_litert(
         "output_permutations": conversion.permutations(inputs=False),
     }
     assignment = conversion.assignment
-    within = (assignment.graph.values, stored(assignment)) if inside and not conversion.kept else None
+    within = None if conversion.kept else (assignment.graph.values, stored(assignment))
     data, rounds = conversion.content(""), any(value.quant is not None for value in conversion.graph.values.values())
     if conversion.graph.imports:
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
         original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
-        return onnx_source.verify(original, data, rounds=rounds, inside=within, **known, **moved)
+        return onnx_source.verify(original, data, rounds=rounds, inside=within, thorough=inside, **known, **moved)
     signature = conversion.reading.signature
     main = exchanged(data, subgraph_of(data, signature))
-    how = {**chosen, **moved}
-    return compared(bytes(source.data), main, signature=signature, inside=within, thorough=inside, **how)
+    how = {**chosen, **moved, "inside": within if inside else None}
+    return compared(bytes(source.data), main, signature=signature, thorough=inside, **how)
 
 
 def _run_both(
@@ -446,7 +446,7 @@ def _run_both(
         original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
         known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
         if inside:
-            known["inside"] = conversion.assignment.graph.values, stored(conversion.assignment)
+            known |= {"inside": (conversion.assignment.graph.values, stored(conversion.assignment)), "thorough": True}
         return onnx_source.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment
     rounded = conversion.reading.quant == "symmetric"

@@ -41,6 +41,14 @@ def view_options(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
 
 
 _MOST_STATED = 8
+_FARTHEST, _FINE, _LIMIT = 1 << 14, 1e-7, 1 << 20
+"""How many steps of a result one of what is stored anew may be, below which steps floats are limited beforehand, and to
+how many of these.
+"""
+
+_LEAST = float(np.finfo(np.float32).tiny)
+"""The least steps: XNNPACK ends the process at numbers below the normal ones."""
+
 FEWEST = 1 << 10
 """The fewest weights that are stored as integers, and dequantised: LiteRT does that once."""
 
@@ -119,6 +127,8 @@ class Draft:
             wide = self.add(name, "float32", shape)
             self.write("DEQUANTIZE", [stored], [wide], {})
             return wide
+        if quant is not None and ((quant.scale > 0) & (quant.scale < _LEAST)).any():
+            raise ExpressionError(f"the steps of '{name}' are smaller than kernels divide by", "quantize it anew")
         index = len(self.tensors)
         self.tensors.append(Tensor(index, name, dtype, sizes, signature, quantization(quant), data))
         return index
@@ -209,8 +219,29 @@ class Draft:
 
     def write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
         """Add an operator. Raises :class:`ExpressionError` where LiteRT has no kernel for its types."""
+        if name == "QUANTIZE":
+            inputs = [self._near(inputs[0], outputs[0])]
         kernels.check(name, inputs, outputs, self.tensors)
         self.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
+
+    def _near(self, tensor: int, stored: int) -> int:
+        """What is to be stored in steps, no further from zero than kernels take: they multiply integers by no more than
+        shifts them out of 32 bits, and floats wrap there, where each has less than twenty bits of its own.
+        """
+        steps, before = self.tensors[stored].quant, self.tensors[tensor].quant
+        if steps is None or len(steps.scale) != 1:
+            return tensor
+        scale = float(steps.scale[0])
+        if before is not None and float(before.scale[0]) >= _FARTHEST * scale:
+            tensor = self.real(tensor)
+        if self.tensors[tensor].dtype != "float32" or scale >= _FINE:
+            return tensor
+        for operator, limit in (("MINIMUM", scale), ("MAXIMUM", -scale)):
+            end = self.constant(np.array(limit * _LIMIT, np.float32))
+            made = self.like(tensor, _shape(self.tensors[tensor]))
+            self.write(operator, [tensor, end], [made], {})
+            tensor = made
+        return tensor
 
     def append(self, operator: Operator) -> None:
         """Add an operator as it is."""
@@ -277,7 +308,9 @@ class Call:
         return number < len(self.node.inputs) and bool(self.node.inputs[number])
 
     def value(self, number: int) -> Value:
-        """An input; in floats it has no quantisation."""
+        """An input; in floats it has no quantisation. Raises :class:`ExpressionError` where the node has none."""
+        if not self.has(number):
+            raise ExpressionError(f"it has no input {number}", "give it one")
         return self._seen(self.graph.values[self.node.inputs[number]])
 
     @property
@@ -404,8 +437,11 @@ class Call:
             self.draft.write("QUANTIZE", [real], [stored], {})
 
     def constant(self, data: Any, dtype: str = "int32") -> int:
-        """A constant."""
-        return self.draft.constant(np.asarray(data, np.dtype(dtype)), self.result)
+        """A constant. Raises :class:`ExpressionError` for a number that its type does not have."""
+        try:
+            return self.draft.constant(np.asarray(data, np.dtype(dtype)), self.result)
+        except OverflowError:
+            raise ExpressionError(f"a number of it is none of {dtype}") from None
 
     def number(self, label: str, number: Any, dtype: str, quant: Quant | None) -> int:
         """A constant of one number, as it is stored in the steps of ``quant``."""

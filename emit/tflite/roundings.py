@@ -88,7 +88,10 @@ def _steps(graph: Graph, node: Node) -> Iterator[int]:
     while not graph.values[name].in_bytes:
         if name in graph.results:
             return
-        numbers = sorted(graph.producers[each.outputs[0]] for each in graph.readers.get(name, ()))
+        readers = graph.readers.get(name, ())
+        if not all(each.outputs for each in readers):
+            return
+        numbers = sorted(graph.producers[each.outputs[0]] for each in readers)
         last = graph.nodes[numbers[-1]] if numbers else None
         if last is None or last.storage or last.region is not node.region or last.op not in ("Add", "Mul", "Identity"):
             return

@@ -232,7 +232,12 @@ def _are_rows(draft: Draft, layer: Operator, view: Operator) -> bool:
     read, weights, flat, seen = (
         draft.tensors[index] for index in (*layer.inputs[:2], layer.outputs[0], view.outputs[0])
     )
-    rows = read.shape[:-1] == seen.shape[:-1] and read.shape[-1] == weights.shape[-1] and len(read.shape) <= FEWER
+    rows = (
+        bool(read.shape)
+        and read.shape[:-1] == seen.shape[:-1]
+        and read.shape[-1] == weights.shape[-1]
+        and len(read.shape) <= FEWER
+    )
     known = -1 not in (*read.signature, *seen.signature)
     return rows and known and seen.shape[-1] == flat.shape[-1] and have_equal_steps(flat.quant, seen.quant)
 

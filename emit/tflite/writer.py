@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite import gelus, roots
+from layoutsolve.emit.tflite import comparisons, gelus, roots
 from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
@@ -55,7 +55,7 @@ def written(
     graph = (
         annotated(graph)
         if source is not None
-        else settled(direct(united(annotated(roots.recognised(gelus.recognised(graph))))))
+        else settled(direct(united(annotated(comparisons.recognised(roots.recognised(gelus.recognised(graph)))))))
     )
     draft = Draft(graph, graph.names if source is None else {})
     try:
@@ -84,7 +84,7 @@ def _nodes(draft: Draft, flows: Flows, source: Origins | None) -> list[Gap]:
     opened: list[Node] = []
     for number, node in enumerate(graph.nodes):
         if number in same and copier is not None:
-            copier.write(same[number])
+            gaps += _gap(node, partial(copier.write, same[number]))
         if number in copied or number in gone:
             continue
         if node.op in CONTROL:
@@ -229,8 +229,9 @@ def _is_without_elements(call: Call) -> bool:
             nothing = call.draft.constant(np.zeros(0, value.dtype))
             call.reshape(nothing, value.shape, call.target(number))
         return True
-    read = (values[name] for name in node.inputs if name)
-    if call.op != "Concat" and any(0 in value.shape and value.data is None for value in read):
+    read = [values[name] for name in node.inputs if name]
+    empty = [value for value in read if 0 in value.shape]
+    if call.op not in ("Concat", "Resize") and any(each.data is None or each.in_floats for each in empty):
         raise ExpressionError("it computes something of a tensor without elements", "cut the model with --from or --to")
     return False
 

@@ -10,7 +10,7 @@ Many mutants share a process with limits; one that ends it is named, and another
 converts is run and compared, in a process that does nothing else, where ONNX Runtime runs the mutant: so a mutant that
 ends ONNX Runtime ends no conversion.
 
-    python -m experiments.fuzz.onnx_mutants FOLDER [--mutants 1000] [--keep FOLDER]
+    python -m experiments.fuzz.onnx_mutants FOLDER [--mutants 1000] [--keep FOLDER] [--to tflite]
     python -m experiments.fuzz.onnx_mutants --schemas --every 10
 """
 
@@ -31,7 +31,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -43,7 +43,10 @@ from experiments.fuzz import onnx_schemas
 from experiments.fuzz.compare import traced
 from experiments.onnx_shared import Sample, distance, samples, session
 from layoutsolve.errors import ConversionError, InternalError
+from layoutsolve.frontend.tflite.reading.model import port_names
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.proto.scopes import graphs_of
+from layoutsolve.verification.litert_process import answer
 
 SECONDS, MEMORY, MEMORY_PER_BYTE = 20.0, 300 << 20, 20
 """What a conversion may take: seconds of processor time, resident bytes beside those of the process, and so many for
@@ -63,6 +66,9 @@ MOST = 3
 
 WRONG, WRONG_IN_HALVES = 1e-4, 2e-2
 """A distance of results that rounding does not explain, and that where results are in 16 bits."""
+
+WRONG_IN_STEPS = 0.1
+"""The same of what is quantised and written to TensorFlow Lite: kernels round each operator by a step otherwise."""
 
 HALVES = (np.float16, ml_dtypes.bfloat16)
 
@@ -406,11 +412,11 @@ class Verdict:
     made: bytes = b""
 
 
-def converted(source: bytes) -> Verdict:
+def converted(source: bytes, to: Literal["onnx", "tflite"] = "onnx") -> Verdict:
     """The conversion of a mutant in this process."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     try:
-        found = Verdict("converted", made=layoutsolve.convert(source).model.SerializeToString())
+        found = Verdict("converted", made=layoutsolve.convert(source, to=to).content(""))
     except InternalError as error:
         short = isinstance(error.__cause__, MemoryError)
         found = Verdict("memory" if short else "internal", traced(error.__cause__ or error))
@@ -438,6 +444,30 @@ def compared(source: bytes, made: bytes) -> Verdict:
         return Verdict("unusable", traced(error))
     halves = any(getattr(each, "dtype", None) in HALVES for sample in given for each in sample.results)
     return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_HALVES if halves else WRONG) else Verdict("right")
+
+
+def compared_in_litert(source: bytes, made: bytes) -> Verdict:
+    """The results of a mutant, and in LiteRT's reference kernels of what was written of it, in this process."""
+    data = {"model": np.frombuffer(made, np.uint8)}
+    header = {"delegate": False, "tensors": [], "steps": 0}
+    try:
+        answer(header, data)
+    except Exception as error:  # LiteRT has no class of its own
+        return Verdict("unusable", traced(error))
+    given = ran(source)
+    if isinstance(given, Verdict):
+        return given
+    names, off = port_names(parse(made), inputs=True), 0.0
+    for each in given:
+        inputs = {f"input/0/{place}": np.asarray(each.feeds[name]) for place, name in enumerate(names)}
+        try:
+            _, found = answer({**header, "steps": 1}, {**data, **inputs})
+        except Exception as error:  # as above
+            return Verdict("unusable", traced(error))
+        results = [found[f"output/0/{place}"] for place in range(len(each.results))]
+        off = max(off, distance(results, list(each.results)))
+    steps = any(tensor.quant is not None for graph in parse(made).subgraphs for tensor in graph.tensors)
+    return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_STEPS if steps else WRONG) else Verdict("right")
 
 
 def ran(source: bytes) -> list[Sample] | Verdict:
@@ -507,12 +537,13 @@ def _serve(left: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: f
     os._exit(0)
 
 
-def examined(mutants: Sequence[Mutant]) -> dict[int, Verdict]:
+def examined(mutants: Sequence[Mutant], to: Literal["onnx", "tflite"] = "onnx") -> dict[int, Verdict]:
     """What becomes of mutants, by their numbers."""
-    found = steps(mutants, lambda each: converted(each.source), SECONDS)
+    found = steps(mutants, lambda each: converted(each.source, to), SECONDS)
+    beside = compared if to == "onnx" else compared_in_litert
     made = {number: verdict.made for number, verdict in found.items() if verdict.word == "converted"}
     compare = [each for each in mutants if each.number in made and not _is_random(each.source)]
-    results = steps(compare, lambda each: compared(each.source, made[each.number]), RUN_SECONDS)
+    results = steps(compare, lambda each: beside(each.source, made[each.number]), RUN_SECONDS)
     for number, verdict in results.items():
         dead = verdict.word in ("died", "slow")
         found[number] = Verdict(f"converted, ONNX Runtime {verdict.word}") if dead else verdict
@@ -543,6 +574,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1e9, metavar="S", help="begin no more after so long")
     parser.add_argument("--largest", type=int, default=300_000, metavar="BYTES", help="leave larger models out")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the mutants that fail to FOLDER")
+    parser.add_argument("--to", choices=("onnx", "tflite"), default="onnx", help="what is written (default: onnx)")
     options = parser.parse_args(given)
     numbers = range(options.first, options.first + options.mutants)
     if options.schemas:
@@ -556,7 +588,7 @@ def main(given: Sequence[str] | None = None) -> int:
         mutants = of_models(models, numbers)
     verdicts, start, last = Counter[str](), time.monotonic(), options.first
     while time.monotonic() - start < options.seconds and (batch := list(islice(mutants, BATCH))):
-        for number, verdict in sorted(examined(batch).items()):
+        for number, verdict in sorted(examined(batch, options.to).items()):
             verdicts[verdict.word] += 1
             if verdict.word in FAILURES:
                 _tell(batch[number - batch[0].number], verdict, options.keep)

@@ -22,17 +22,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
+import numpy as np
 import ortools.linear_solver.pywraplp
 import ortools.sat.python.cp_model  # noqa: F401  (a process has it before its memory is limited)
 
 import layoutsolve
-from experiments.fuzz.compare import Verdict, compare, line, traced
+from experiments.fuzz.compare import FLOAT_TOLERANCE, NOISE, Verdict, compare, line, traced
 from experiments.fuzz.expected_failures import cause_of, facts
 from experiments.fuzz.mutation import mutant
 from layoutsolve.errors import ConversionError
-from layoutsolve.verification.runtimes import OnnxRuntime
+from layoutsolve.frontend.tflite.reading.model import port_names
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert_process import Arrays, answer
+from layoutsolve.verification.metrics import distance, kind, passes
+from layoutsolve.verification.runtimes import OnnxRuntime, Port
 
 SECONDS = 30.0
 """Processor time that a mutant may take to convert: what a search may do in all takes 20 s on a slow machine."""
@@ -105,17 +111,22 @@ class Findings:
 # -- one mutant ----------------------------------------------------------------------------------------------------
 
 
-def examine(source: bytes, original: bytes, record: Record, note: Callable[[str], None]) -> None:
+def examine(
+    source: bytes, original: bytes, record: Record, note: Callable[[str], None], to: Literal["onnx", "tflite"] = "onnx"
+) -> None:
     """Convert a mutant and run it; what became of it is entered into ``record``. ``note`` is told each stage."""
     note("convert")
-    conversion = _converted(source, record)
+    conversion = _converted(source, record, to)
     if conversion is None:
         return
-    written = conversion.model.ByteSize()
+    written = len(conversion.model) if to == "tflite" else conversion.model.ByteSize()
     if written > OUTPUT + OUTPUT_PER_BYTE * len(source):
         record.verdict, record.detail = "output", f"{written} bytes from {len(source)}"
         return
     record.facts = facts(source)
+    if to == "tflite":
+        record.verdict, record.detail = _written_again(source, conversion, note)
+        return
     note("load")
     try:
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
@@ -136,6 +147,48 @@ def examine(source: bytes, original: bytes, record: Record, note: Callable[[str]
         record.facts = ()
 
 
+def _written_again(source: bytes, conversion: layoutsolve.Conversion, note: Callable[[str], None]) -> tuple[str, str]:
+    """What LiteRT makes of a mutant and of what was written of it to TensorFlow Lite: a verdict and its details."""
+    made, ends = conversion.content(""), parse(source).subgraphs[0].inputs
+    if made == source:
+        return "kept", ""
+    if len(set(ends)) < len(ends):
+        return "not comparable", "a tensor is an input twice"
+    note("litert")
+    header: dict[str, Any] = {"delegate": False, "tensors": [], "steps": 0}
+    model = {"model": np.frombuffer(source, np.uint8)}
+    try:
+        described, _ = answer(header, model)
+        draw = np.random.default_rng(0)
+        shapes = [port["shape"] for port in described["inputs"]]
+        drawn = [smooth(port["dtype"], shape, draw) for port, shape in zip(described["inputs"], shapes, strict=True)]
+        given = {f"input/0/{place}": each for place, each in enumerate(drawn)}
+        _, expected = answer({**header, "steps": 1}, {**model, **given})
+    except Exception as error:  # LiteRT has no class of its own
+        return "LiteRT refuses", line(error)
+    note("load")
+    moved = conversion.permutations(inputs=True)
+    names = port_names(parse(made), inputs=True)
+    stored = [each.transpose(moved[name]) if name in moved else each for name, each in zip(names, drawn, strict=True)]
+    given = {f"input/0/{place}": each for place, each in enumerate(stored)}
+    try:
+        _, found = answer({**header, "steps": 1}, {"model": np.frombuffer(made, np.uint8), **given})
+    except Exception as error:  # as above
+        return "unusable", line(error)
+    return _as_before(described["outputs"], expected, found)
+
+
+def _as_before(ports: Sequence[dict[str, Any]], expected: Arrays, found: Arrays) -> tuple[str, str]:
+    """The verdict on two results, of ports that LiteRT describes."""
+    for place, each in enumerate(ports):
+        port = Port(*(tuple(value) if isinstance(value, list) else value for value in each.values()))
+        one, other = expected[f"output/0/{place}"], found[f"output/0/{place}"]
+        off = distance(port, [(one, other)])
+        if one.dtype != other.dtype or not (passes(kind(port), off, FLOAT_TOLERANCE) or off.maximum <= NOISE):
+            return "differs", f"{port.name}: {off}"
+    return "agrees", ""
+
+
 def _differs(original: bytes, note: Callable[[str], None]) -> bool:
     """Whether the results of the model that was mutated differ as well, as those of real quantised ones may."""
     try:
@@ -146,13 +199,13 @@ def _differs(original: bytes, note: Callable[[str], None]) -> bool:
     return compare(original, conversion, runtime, note).verdict == "differs"
 
 
-def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
+def _converted(source: bytes, record: Record, to: Literal["onnx", "tflite"]) -> layoutsolve.Conversion | None:
     """The conversion, with limits on memory and time; None where the verdict is entered already."""
     limit, before = _address_space() + ROOM, _resident(most=False)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        conversion = layoutsolve.convert(source)
+        conversion = layoutsolve.convert(source, to=to)
         grown = _resident(most=True) - before
         if grown <= MEMORY + MEMORY_PER_BYTE * len(source):
             return conversion
@@ -193,12 +246,15 @@ def _address_space() -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which mutants are tried: those of ``models`` numbered from ``first`` up to ``last``, until ``deadline``."""
+    """Which mutants are tried: those of ``models`` numbered from ``first`` up to ``last``, until ``deadline``, written
+    ``to`` a format.
+    """
 
     models: Sequence[tuple[str, Path]]
     first: int
     last: int
     deadline: float
+    to: Literal["onnx", "tflite"] = "onnx"
 
     def made(self, number: int) -> tuple[str, bytes, tuple[str, ...]]:
         """A mutant: the name of its model, its bytes and its mutations."""
@@ -225,7 +281,7 @@ def serve(plan: Plan, numbers: Sequence[int], pipe: BinaryIO) -> None:
 
         note("mutate")
         record.model, source, record.mutations = plan.made(number)
-        examine(source, plan.models[number % len(plan.models)][1].read_bytes(), record, note)
+        examine(source, plan.models[number % len(plan.models)][1].read_bytes(), record, note, plan.to)
         record.stage = "done"
         _send(pipe, record)
 
@@ -365,6 +421,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES", help="leave larger models out")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the mutants that fail to FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write verdicts and failures to FILE")
+    parser.add_argument("--to", choices=("onnx", "tflite"), default="onnx", help="what is written (default: onnx)")
     parser.add_argument(
         "--fatal",
         nargs="+",
@@ -377,7 +434,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = models_below(options.folders, options.largest)
     if not found:
         parser.error("there are no .tflite files in these folders")
-    plan = Plan(found, options.first, options.first + options.mutants, time.monotonic() + options.seconds)
+    deadline = time.monotonic() + options.seconds
+    plan = Plan(found, options.first, options.first + options.mutants, deadline, options.to)
     findings = Findings()
     for count, record in enumerate(run(plan, options.jobs), 1):
         findings.add(record)

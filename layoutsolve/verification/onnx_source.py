@@ -14,6 +14,7 @@ import onnx
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading.model import port_names
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_files import Data
@@ -23,9 +24,11 @@ from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.litert_tensors import Within, numbers
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
+from layoutsolve.verification.onnx_operators import Operators
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import (
     Level,
+    LiteRT,
     LiteRTModel,
     OnnxRuntime,
     Pinned,
@@ -60,25 +63,30 @@ def verify(
     output_permutations: Mapping[str, Sequence[int]] | None = None,
     rounds: bool = False,
     inside: Inside | None = None,
+    thorough: bool = False,
 ) -> Verification:
     """Run both models on drawn data, or on what is given, and compare their outputs by position.
 
     The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
     permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs with
-    that, which rounds elsewhere. With what is ``inside`` the model the accuracy of each tensor is told, computed from
-    the first input without graph optimizations in both. Raises :class:`VerifyError` where a runtime refuses a model,
-    where no sizes are found with which the source runs, or where an input or output is no tensor.
+    that, which rounds elsewhere, and where LiteRT runs it and what is ``inside`` is known, operator by operator. A
+    ``thorough`` comparison tells the accuracy of each tensor there, computed from the first input without graph
+    optimizations in both. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes are found with
+    which the source runs, or where an input or output is no tensor.
     """
     how = seed, samples, data, input_permutations, output_permutations
     found = _verified(source, model, "all", *how)
     if not found.passed and rounds:
         found = _verified(source, model, "none", *how)
-    if inside is None:
+    if not found.passed and rounds and inside is not None and isinstance(model, bytes) and is_tflite(model):
+        found = _by_operator(source, model, inside, found, data, (input_permutations or {}, output_permutations or {}))
+    if inside is None or not thorough:
         return found
     layers = _layers(source, model, inside, seed, data, input_permutations or {})
     apart = next((each for each in layers if each.maximum > FLOAT_TOLERANCE), None)
     note = "" if apart is None else f"first beyond the threshold is operator {apart.index} {apart.operator}"
-    return replace(found, inspection=Inspection(len(layers), None, note, layers, BASIS))
+    departure = None if found.inspection is None else found.inspection.departure
+    return replace(found, inspection=Inspection(len(layers), departure, note, layers, BASIS))
 
 
 def _verified(
@@ -95,13 +103,8 @@ def _verified(
         second = runtime_of(model, level=level)
     moved = input_permutations or {}
     pinned = _pinned(second, moved)
-    first = OnnxRuntime(source, level=level, pinned=pinned)
-    names = [name for name, _, _ in first.inputs]
-    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in first.inputs)
+    first, given, numbers = _drawn(source, level, pinned, data, seed)
     runs = []
-    given = given_samples(data, names, ports) if data else None
-    open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
-    numbers = choices(source, level, seed, pinned) if given is None and open_sizes else (0,)
     began, used = time.monotonic(), list[int]()
     for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
         with of_result():
@@ -114,9 +117,51 @@ def _verified(
     found = _compared(second.outputs, runs, output_permutations or {}, steps)
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
     known = [*islice(tries(first.inputs), max(numbers) + 1)]
-    turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and open_sizes else ()
+    turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and _is_open(first) else ()
     sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
     return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+
+
+def _drawn(
+    source: bytes | Path, level: Level, pinned: Pinned, data: Sequence[Data], seed: int
+) -> tuple[OnnxRuntime, list[list[Array]] | None, Sequence[int]]:
+    """The source, the inputs that are given for it, None where they are drawn, and the choices of sizes for these."""
+    runtime = OnnxRuntime(source, level=level, pinned=pinned)
+    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in runtime.inputs)
+    given = given_samples(data, [port.name for port in ports], ports) if data else None
+    drawn = given is None and _is_open(runtime)
+    return runtime, given, choices(source, level, seed, pinned) if drawn else (0,)
+
+
+def _is_open(runtime: OnnxRuntime) -> bool:
+    """Whether an input has a dynamic dimension."""
+    return any(not isinstance(size, int) for _, _, shape in runtime.inputs for size in shape)
+
+
+def _by_operator(
+    source: bytes | Path,
+    model: bytes,
+    inside: Inside,
+    found: Verification,
+    data: Sequence[Data],
+    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
+) -> Verification:
+    """A comparison that does not pass, with what roundings accumulate to where each operator by itself is right, and
+    the first one that is not.
+    """
+    second = LiteRTModel(model, tuple(port_names(parse(model), inputs) for inputs in (True, False)))  # type: ignore[arg-type]
+    pinned = _pinned(second, moved[0])
+    first, given, numbers = _drawn(source, "none", pinned, data, found.seed)
+    operators, runs = Operators(_loaded(source), model, inside, pinned), []
+    with LiteRT() as litert:
+        for _, fed, _ in _runs(first, given, numbers, found.seed, found.samples):
+            stand = [stored(fed[name], moved[0].get(name)) for name, _, _ in second.inputs]
+            runs.append((operators.run(litert, stand, fed), list(litert.run(model, stand).results)))
+    inspection = operators.inspection()
+    alone = _compared(second.outputs, runs, moved[1], second.ports)
+    right = inspection.departure is None and all(each.agrees for each in alone)
+    outputs = tuple(replace(each, accumulated=each.distance) for each in found.outputs) if right else found.outputs
+    return replace(found, outputs=outputs, inspection=inspection)
 
 
 def _pinned(model: Runtime | Within, moved: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:

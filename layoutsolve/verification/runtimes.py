@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Timer
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from weakref import finalize
 
 import numpy as np
 
@@ -397,6 +398,7 @@ class LiteRTModel:
     def __init__(self, model: bytes, names: tuple[Sequence[str], Sequence[str]], timeout: float = 300.0) -> None:
         self._model, self._names = model, names
         self._litert = LiteRT(timeout)
+        finalize(self, self._litert.close)  # which ends its process
         self._described = self._litert.describe(model)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.emit.tflite import fusion
+from layoutsolve.emit.tflite.comparisons import COMPARING, COUNTED
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import only_number
@@ -166,6 +167,11 @@ def _widened(call: Call, tensor: int, value: Value) -> int:
     return wide
 
 
+def _counts(call: Call) -> bool:
+    """Whether bytes are compared as kernels do it, by fractions of what they mean."""
+    return bool(call.attribute(COUNTED, 0))
+
+
 def _broadcast(one: Shape, other: Shape) -> Shape:
     """The shape of what two tensors are broadcast to; of two sizes that must be equal, the one that is known."""
     rank = max(len(one), len(other))
@@ -181,7 +187,7 @@ def _binary(call: Call) -> None:
     operator, limit = _BINARY[call.op]
     values = [call.value(number) for number in range(len(call.node.inputs))]
     operands = [call.tensor(number) for number in range(len(values))]
-    if operator in _COMPARING and values[0].dtype in _BYTES:
+    if operator in _COMPARING and values[0].dtype in _BYTES and not _counts(call):
         operands = [_widened(call, tensor, value) for tensor, value in zip(operands, values, strict=True)]
     last, shape = operands[0], values[0].shape
     if len(values) == 1:
@@ -198,6 +204,31 @@ def _binary(call: Call) -> None:
         given = options if operator in _ACTIVATED else {}
         broadcasting.write(call, operator, [last, operands[number]], shapes, into, limit, **given)
         last, shape = into, after
+
+
+_INFINITE = {-np.inf: ("LessOrEqual", np.finfo(np.float32).min), np.inf: ("GreaterOrEqual", np.finfo(np.float32).max)}
+"""By infinity, what an equal number is to the last finite one: kernels that have an activation give that instead."""
+
+_PASSING = ("Cast", "Identity", "Reshape")
+"""What may be between a constant and what compares with it."""
+
+
+def _equal(call: Call) -> None:
+    """Equal; to an infinity, which masks of attention have where nothing is seen, in floats that may be limited."""
+    for number in range(2):
+        value = call.value(number)
+        while (maker := call.graph.producer(value.name)) is not None and maker.op in _PASSING:
+            value = call.graph.values[maker.inputs[0]]
+        end = only_number(value)
+        if value.dtype != "float32" or end is None or end not in _INFINITE:
+            continue
+        operator, limit = _INFINITE[end]
+        shapes = (call.value(1 - number).shape, call.value(number).shape, call.output.shape)
+        operands = [call.tensor(1 - number), call.constant(np.full(shapes[1], limit), "float32")]
+        name, most = _BINARY[operator]
+        broadcasting.write(call, name, operands, shapes, call.target(), most)
+        return
+    _binary(call)
 
 
 _MOST_RESCALED = 1 << 16
@@ -251,7 +282,9 @@ def multiplication(call: Call) -> None:
 row("Add", "Sub", quantised=_sums)(_binary)
 row("Max", "Min", quantised=_one_scale)(_binary)
 row("SquaredDifference", quantised=_differ)(_binary)
-row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"}))(_binary)
+row("Equal", quantised=_counts)(_equal)
+row(*(COMPARING - {"Equal"}), quantised=_counts)(_binary)
+row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"} - COMPARING))(_binary)
 
 
 @row("Mean")

@@ -116,6 +116,8 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
 def triangle(call: Call) -> None:
     """Trilu: what lies on one side of a diagonal, else 0."""
     value, made = call.value(0), call.output
+    if len(value.shape) < 2:
+        raise ExpressionError("it reads no matrix", "give it two dimensions")
     rows, columns = call.sizes(value, slice(-2, None))
     diagonal = int(call.known(1, "diagonal").reshape(-1)[0]) if call.has(1) else 0
     upper = bool(call.attribute("upper", 1))

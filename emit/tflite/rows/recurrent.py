@@ -162,6 +162,8 @@ def _check(call: Call, steps: int, directions: int) -> None:
 def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
     """Write all steps in all directions, then their outputs together."""
     value = call.value(0)
+    if len(value.shape) != 3:
+        raise ExpressionError("its input has no three dimensions", "give it steps, batches and features")
     steps, batch, width = value.shape
     if not isinstance(steps, int) or not isinstance(width, int):
         raise ExpressionError("the number of its steps is dynamic", "fix it with --shape")

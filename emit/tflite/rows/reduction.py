@@ -26,6 +26,8 @@ def axes_of(call: Call) -> list[int]:
     """The axes of a reduction."""
     rank = len(call.value(0).shape)
     given = call.attribute("axes")
+    if given is not None and not isinstance(given, Sequence):
+        raise ExpressionError("its axes are no list", "give it a list")
     if given is None:
         given = call.known(1, "axes").reshape(-1).tolist() if call.has(1) else ()
     if not len(given):
@@ -260,4 +262,6 @@ def normalised(call: Call, tensor: int, shape: Sequence[Dim], axes: list[int], e
 
 def spread_along(value: Value, rank: int, axis: int) -> list[Dim]:
     """The shape in which a vector broadcasts along one axis of several."""
+    if len(value.shape) != 1 or rank < 1:
+        raise ExpressionError(f"'{value.name}' is no vector", "give it one dimension")
     return [value.shape[0] if place == axis else 1 for place in range(rank)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.ir.graph import Value
@@ -43,8 +45,21 @@ def is_coarse_product(data: Value, weights: Value, made: Value, most: float = ST
     return bool(data.quant.scale.max() * weights.quant.scale.max() >= most * made.quant.scale.min())
 
 
+MOST_ADDED = 1 << 30
+"""How many steps of a product may be added to it: kernels sum up in 32 bits."""
+
+
 def is_coarse_layer(call: Call) -> bool:
-    """The same of a product by weights; what is added in floats is rounded to its steps, which adds half of one."""
+    """The same of a product by weights; what is added in floats is rounded to its steps, which adds half of one. Where
+    these are too many it is computed in floats too.
+    """
+    data, weights, given = call.value(0).quant, call.value(1).quant, call.data(2)
+    if given is not None and data is not None and weights is not None and call.value(0).dtype != "int16":
+        quant = call.value(2).quant
+        real = (given if quant is None else quant.real(given)).reshape(-1).astype(np.float64)
+        each = weights.scale.reshape(-1) if weights.scale.size == real.size else weights.scale.min()
+        if (np.abs(real) > MOST_ADDED * data.scale.astype(np.float64).max() * each).any():
+            return True
     added = call.has(2) and call.value(2).quant is None
     return is_coarse_product(call.value(0), call.value(1), call.output, 2 if added else STEEPEST)
 

@@ -15,7 +15,9 @@ STORED = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4")
 
 
 def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
-    """Scale and zero point of a node; None where they are computed, or not of float32 and the stored type."""
+    """Scale and zero point of a node; None where they are computed, are not of float32 and the stored
+    type, or fit no axis.
+    """
     scale = call.constant(1)
     zero = call.constant(2) if call.has(2) else None
     if scale is None or scale.dtype != np.float32 or (call.has(2) and zero is None) or dtype not in STORED:
@@ -36,7 +38,10 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
         return Quant(scale.reshape(1), zero.reshape(1))
     axis = call.attribute("axis", 1)
     axis += rank if axis < 0 else 0
-    return Quant(scale, zero, axis) if scale.ndim == 1 and 0 <= axis < rank else None
+    if scale.ndim != 1 or not 0 <= axis < rank:
+        return None
+    size = call.value(0).shape[axis]
+    return Quant(scale, zero, axis) if not isinstance(size, int) or size == scale.size else None
 
 
 @lowering("DequantizeLinear")

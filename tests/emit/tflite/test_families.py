@@ -15,8 +15,8 @@ from onnx import helper, numpy_helper
 import layoutsolve
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import OnnxRuntime
-from tests.emit.tflite.test_operators import Case, real, whole
+from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from tests.emit.tflite.test_operators import CASES, Case, real, whole
 from tests.truth import litert
 
 Family = Iterator[tuple[str, Case]]
@@ -287,6 +287,47 @@ def test_family_with_channels_last(family: Callable[[], Family]) -> None:
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+ENDING = {"GRU", "LSTM", "RNN"}
+"""Operators without elements that end ONNX Runtime's process."""
+
+
+def emptied(case: Case) -> Iterator[Case]:
+    """A case with a dimension of size 0 in turn: in what is given or constant, and in what has that size there too."""
+    shapes = dict[str, Case]()
+    for one in (each for each in case.inputs if each is not None):
+        for axis, size in enumerate(one.shape[::-1], 1):
+            cut = [
+                np.take(each, [], each.ndim - axis)
+                if each is not None and (each is one or (each.ndim >= axis and each.shape[-axis] == size))
+                else each
+                for each in case.inputs
+            ]
+            made = Case(*cut, fed=case.fed, outputs=case.outputs, **case.attributes)
+            shapes.setdefault(str([None if each is None else each.shape for each in cut]), made)
+    yield from shapes.values()
+
+
+@pytest.mark.members(20)
+@pytest.mark.parametrize("operator", sorted(CASES.keys() - ENDING))
+def test_sizes_of_zero(operator: str) -> None:
+    """What has no elements is written right, or refused."""
+    for case in emptied(CASES[operator][0]):
+        model, given = case.model(operator)
+        try:
+            expected = results(model, given)
+        except RefusedError:
+            continue
+        try:
+            written = layoutsolve.convert(model, to="tflite").content("")
+        except UnsupportedError:
+            continue
+        for delegate in (False, True):
+            found = litert().run(written, given, delegate=delegate).results
+            for one, other in zip(expected, found, strict=True):
+                assert (one.shape, one.dtype) == (other.shape, other.dtype)
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
 def dynamic(operator: str, shapes: list[list[int | str]], constants: list[Array], **told: object) -> onnx.ModelProto:
     """A node whose operands have dynamic sizes."""
     names = [f"x{number}" for number in range(len(shapes))]
@@ -370,6 +411,13 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "Resize",
         lambda: Case(real(1, 1, 10, 8), None, whole(1, 1, 0.7, 1.1, dtype="float32"), mode="linear"),
     ),
+    "a sequence without batches": ("RNN", lambda: Case(real(5, 3), real(1, 4, 3), real(1, 4, 4), hidden_size=4)),
+    "one side of a diagonal of a vector": ("Trilu", lambda: Case(real(3))),
+    "a limit beyond the type": (
+        "MaxPool",
+        lambda: Case(np.zeros((1, 1, 4, 4), np.uint8), kernel_shape=[1, 1], pads=[0, 0, 1 << 40, 0]),
+    ),
+    "an addend of nothing": ("LayerNormalization", lambda: Case(real(2, 3), real(3), real(0))),
     "a sum of nothing": ("ReduceSum", lambda: Case(real(2, 0), whole(1))),
     **{
         f"{operator} along every other of many dimensions": (

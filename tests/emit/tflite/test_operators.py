@@ -286,6 +286,23 @@ def test_gelus_and_what_is_none(text: str) -> None:
     check(model, [real(3, 5)])
 
 
+@pytest.mark.parametrize("end", [-np.inf, np.inf])
+def test_rows_of_which_nothing_is_seen(end: float) -> None:
+    """Masks of attention have infinities, of which kernels with an activation make the last finite number."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[3, 4] x, float[3, 4] m) => (bool[3, 1] y, float[3, 4] z)
+        <float[1] end = {0}, int64[1] last = {-1}> {
+            s = Add(x, m) t = ReduceMax(s, last) e = CastLike(end, x) y = Equal(t, e) z = Softmax(s) }"""
+    )
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([end], np.float32), "end"))
+    mask = np.zeros((3, 4), np.float32)
+    mask[1], mask[2, 1] = end, end
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for delegate in (False, True):
+        seen, _ = litert().run(written, [real(3, 4), mask], delegate=delegate).results
+        assert seen[:, 0].tolist() == [False, True, end > 0]
+
+
 REFUSED: Mapping[str, Callable[[], Case]] = {
     "Det": lambda: Case(real(3, 3)),
     "Hardmax": lambda: Case(real(3, 4)),

@@ -14,6 +14,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.emit.tflite.comparisons import COMPARING
+from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -169,6 +171,54 @@ def test_steps_of_any_ratio(number: int, dtype: str, monkeypatch: pytest.MonkeyP
             (found,) = litert().run(written, given, delegate=delegate).results
             assert np.abs(np.rint((found - expected) / scales[2])).max() <= 1, ratio
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("place", range(3))
+def test_steps_next_to_zero(place: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Floats far beyond the steps of a result are its ends, and what is added to a product is there in full; steps that
+    processors do not divide by are refused.
+    """
+    for case, tiny in (*product((STEEP[0], STEEP[2], STEEP[4]), (1e-8, 1e-12)), (STEEP[2], 1e-38)):
+        scales = tuple(tiny if number == place else each for number, each in enumerate(SCALES))
+        monkeypatch.setattr("tests.emit.tflite.test_quantised.SCALES", scales)
+        source = model(case, dtype)
+        if tiny < np.finfo(np.float32).tiny:
+            with pytest.raises(UnsupportedError, match="smaller than kernels divide by"):
+                layoutsolve.convert(source, to="tflite")
+            continue
+        given = [
+            (RANDOM.integers(1, 100, shape) * np.float32(each)).astype(np.float32)
+            for shape, each in zip(case[1], scales, strict=False)
+        ]
+        truth = OnnxRuntime(source.SerializeToString(), level="none")
+        (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+        written = layoutsolve.convert(source, to="tflite").content("")
+        for delegate in (False, True):
+            (found,) = litert().run(written, given, delegate=delegate).results
+            assert np.abs(np.rint((found - expected) / scales[2])).max() <= 1, (case[0], tiny)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("op", sorted(COMPARING))
+def test_comparisons_of_counted_fractions(op: str, dtype: str) -> None:
+    """What LiteRT's kernels count, as models in ONNX that are made of TensorFlow Lite have it, is compared as bytes."""
+    kind, zero = {"int8": ("int8", 3), "uint8": ("uint8", 131)}[dtype]
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g (float[4, 50] x, float[4, 50] y) => (bool[4, 50] z)
+        <float s = {{0.02}}, float t = {{0.023}}, {kind} o = {{{zero}}}, float parts = {{256}}> {{
+            xq = QuantizeLinear(x, s, o) xd = DequantizeLinear(xq, s, o) xm = Mul(xd, parts) xr = Round(xm)
+            yq = QuantizeLinear(y, t, o) yd = DequantizeLinear(yq, t, o) ym = Mul(yd, parts) yr = Round(ym)
+            z = {op}(xr, yr) }}"""
+    )
+    given = [(RANDOM.integers(-90, 90, (4, 50)) * np.float32(each)).astype(np.float32) for each in (0.02, 0.023)]
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert names.count("QUANTIZE") == 2 and len(names) == 3
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run(dict(zip("xy", given, strict=True)))
+    for delegate in (False, True):
+        assert (litert().run(written, given, delegate=delegate).results[0] == expected).all()
 
 
 LIMITS = {
