@@ -372,3 +372,28 @@ def test_operands_keep_the_dimensions_that_they_have(operator: str) -> None:
         found = layoutsolve.convert(source.SerializeToString())
         assert [node.op_type for node in found.model.graph.node] == [operator], operand
         assert found.assignment.status == "optimal" and not found.price.reshapes, operand
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_products_that_become_convolutions_hide_no_folding(idle: bool) -> None:
+    """A Conv more for a Mul less is no reason to keep what changes nothing; alone it is none to write the model."""
+    data = {
+        "scale": np.linspace(0.1, 2, 16).reshape(16, 1, 1),
+        "ones": np.ones((16, 1, 1)),
+    }
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["p"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Sub", ["p", "x"], ["a"]),
+        helper.make_node("Mul", ["scale", "a"], ["b"]),
+        helper.make_node("Add", ["x", "b"], ["c"]),
+        *([helper.make_node("Mul", ["c", "ones"], ["d"])] if idle else []),
+        helper.make_node("Sigmoid", ["d" if idle else "c"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 16, 16]) for name in "xy"]
+    constants = [onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in data.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    found = layoutsolve.convert(source)
+    kinds = [node.op_type for node in found.model.graph.node]
+    assert (kinds == [node.op_type for node in nodes], bool(found.kept)) == (not idle, not idle)
+    assert not idle or kinds == ["AveragePool", "Sub", "Conv", "Add", "Sigmoid"]
