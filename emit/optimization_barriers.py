@@ -58,6 +58,7 @@ GUARDS = (
     Guard("WeightBiasQuantization", _WEIGHED, quantised.of_large_bias, add_behind),
     Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
     Guard("TransposeOptimizer", ("Transpose",), floats.made_slower, take_all),
+    Guard("TransposeOptimizer", ("LogSoftmax", "Softmax"), floats.turned_back, take_images),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
     Guard("MatMulScaleFusion", ("Gemm",), floats.scaled, scale_itself),
     Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from layoutsolve.result import Conversion
 
+SMALL = 1 << 12
+"""Bytes that a Transpose moves in the time of any operator: below, layout penalties are no whole Transposes."""
+
 ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 """Operators that constants make nothing of, or a part of what is beside them."""
 
@@ -59,7 +62,9 @@ def no_worse(
     after = moves(found.model, found.price.hidden)
     levels = without_groupings(goal.levels)
     cheaper = after.counts == first.counts and ranked(found.price, levels) < ranked(stays.price, levels)
-    if cheaper or after.gains(first, executed=not {"hidden", "nanoseconds"}.isdisjoint(levels[0])):
+    timed = not {"hidden", "nanoseconds"}.isdisjoint(levels[0])
+    traded = after.transposes > first.transposes
+    if cheaper or after.gains(first, executed=timed and not (traded and _is_small(found))):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
         other = converted("min-transpose")
@@ -79,6 +84,12 @@ def no_worse(
     say_how(model, found.provenance)
     stays = replace(stays, price=_as_counted(moves(model), stays.price))
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
+
+
+def _is_small(found: Conversion) -> bool:
+    """Whether Transposes move little, of sizes that are all known."""
+    fixed = all(isinstance(size, int) for value in found.graph.values.values() for size in value.shape)
+    return fixed and found.price.bytes < SMALL * found.price.transposes
 
 
 def _in_its_own_layouts(found: Conversion) -> Assignment:
@@ -107,10 +118,13 @@ def _as_counted(counted: Moves, price: Price) -> Price:
 
 def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
     """Whether a model has no constant twice and no more operators than its source, and fewer Transposes of constants,
-    or of no kind more and less arithmetic: what changes nothing, or is computed with what is beside it.
+    or of no kind more and less arithmetic: what changes nothing, or is computed with what is beside it. A Conv more for
+    a Mul less is a product by a constant for each channel.
     """
     own, theirs = (Counter(node.op_type for node in running(model.graph)) for model in (found.model, source))
     if found.price.copies or own.total() > theirs.total():
         return False
+    products = max(own["Conv"] - theirs["Conv"], 0)
+    own.update({"Conv": -products, "Mul": products})
     less = own <= theirs and any(own[operator] < theirs[operator] for operator in ARITHMETIC)
     return less or of_constants(found.model) < of_constants(source)

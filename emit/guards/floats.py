@@ -153,6 +153,24 @@ def _is_slow(shape: Sequence[int], permutation: Sequence[int]) -> bool:
     return motion_between(before, behind)[0] is Motion.GENERAL
 
 
+def turned_back(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """A softmax along the last dimension through which a Transpose is moved down to another one, if it would be along
+    an outer dimension then: its kernel exchanges that with the last one itself, element by element.
+    """
+    shape = scope.shape(node.output[0])
+    axis = next((each.i for each in node.attribute if each.name == "axis"), -1)
+    if axis not in (-1, len(shape) - 1) or 0 < prod(shape) < _MADE_ONE:
+        return ()
+    following = islice(scope.following(node.output[0], _MOVED_THROUGH, anywhere=True), _FOLLOWED)
+    if not any(each.op_type == "Transpose" for each in following):
+        return ()
+    for order in _orders(scope, node.input[0], len(shape), frozenset()):
+        behind = [size for size, place in zip(shape, order, strict=True) if place > order[-1] and size != 1]
+        if len(behind) > 1:
+            return [node]
+    return ()
+
+
 def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
     shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
@@ -193,8 +211,10 @@ def _scales(scope: Scope, node: NodeProto, sizes: Sequence[int]) -> Sequence[flo
     return [1.0 if new == old else new / old if old else 2.0 for old, new in zip(sizes, made, strict=True)]
 
 
-def _orders(scope: Scope, name: str, rank: int) -> Iterator[tuple[int, ...]]:
-    """The permutations by one or several Transposes that may be moved down to a value of so many dimensions."""
+def _orders(scope: Scope, name: str, rank: int, transposed: frozenset[str] = _TRANSPOSED) -> Iterator[tuple[int, ...]]:
+    """The permutations by one or several Transposes that may be moved down to a value of so many dimensions, those
+    around operators that are ``transposed`` included.
+    """
     first = name, tuple(range(rank))
     seen, reached = {first}, [first]
     for name, order in reached:
@@ -206,7 +226,7 @@ def _orders(scope: Scope, name: str, rank: int) -> Iterator[tuple[int, ...]]:
             made = permutation(before) or ()
             following = [tuple(made[axis] for axis in order)] if len(made) == rank else []
             yield from following
-        elif before.op_type in _TRANSPOSED:
+        elif before.op_type in transposed:
             yield tuple((0, *range(2, rank), 1).index(axis) for axis in order)
             continue
         elif before.op_type not in _MOVED_THROUGH | {"Identity", "Resize"}:

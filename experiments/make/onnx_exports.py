@@ -40,6 +40,9 @@ TIMM = (
     "tiny_vit_5m_224 tnt_s_legacy_patch16_224 tresnet_m twins_svt_small visformer_tiny "
     "vit_tiny_patch16_dinov3_qkvb xcit_nano_12_p16_224"
 )
+LATER = "ese_vovnet19b_slim_dw hiera_tiny_224 legacy_xception test_vit_relpos volo_d1_224"
+"""Further families of timm: they stand behind all others, as the exporter goes by the place."""
+
 TORCHVISION = (
     "convnext_tiny densenet121 efficientnet_b0 googlenet inception_v3 mnasnet0_5 mobilenet_v2 mobilenet_v3_large "
     "regnet_y_400mf resnet18 resnext50_32x4d shufflenet_v2_x1_0 squeezenet1_1"
@@ -70,6 +73,16 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "ViT": (IMAGES, (1, 3, 64, 64)),
     "Wav2Vec2": ({**SMALL, "num_feat_extract_layers": 3, "conv_dim": [32] * 3, "conv_stride": [5, 2, 2],
                   "conv_kernel": [10, 3, 3], "num_conv_pos_embeddings": 16}, (1, 1600)),
+    "Bloom": ({"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256}, (1, 16)),
+    "ConvNextV2": ({"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 2, 1]}, (1, 3, 64, 64)),
+    "FNet": ({**SMALL, "vocab_size": 256}, (1, 16)),
+    "GPTNeoX": ({**SMALL, "vocab_size": 256}, (1, 16)),
+    "OPT": ({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128, "vocab_size": 256,
+             "word_embed_proj_dim": 64}, (1, 16)),
+    "PoolFormer": ({"hidden_sizes": [16, 32, 40, 64], "depths": [1, 1, 2, 1]}, (1, 3, 64, 64)),
+    "Pvt": ({"image_size": 64, "hidden_sizes": [16, 32, 40, 64], "depths": [1, 1, 1, 1]}, (1, 3, 64, 64)),
+    "SqueezeBert": ({**SMALL, "embedding_size": 64, "vocab_size": 256}, (1, 16)),
+    "Yolos": ({**IMAGES, "image_size": [64, 64], "num_detection_tokens": 8}, (1, 3, 64, 64)),
 }  # fmt: skip
 
 Made = Callable[[], tuple[nn.Module, Tensor]]
@@ -111,6 +124,8 @@ def architectures() -> Iterator[tuple[str, Made]]:
         )
     for name in TRANSFORMERS:
         yield f"transformers-{name.lower()}", lambda name=name: of_transformers(name)
+    for name in LATER.split():
+        yield f"timm-{name}", lambda name=name: of_timm(name)
 
 
 def of_timm(name: str) -> tuple[nn.Module, Tensor]:

@@ -33,6 +33,10 @@ OTHERWISE: Mapping[str, str] = {
         ": --shape NAME=8,224,224,3 gives an input a batch, and NAME=-1,224,224,3 a dynamic one",
     ),
     **dict.fromkeys(("--input-shape", "--overwrite-input-shape"), ": --shape NAME=1,224,224,3 gives an input a shape"),
+    **dict.fromkeys(
+        ("--fp16", "--half", "--float16"),
+        ": weights keep the type of the source, float16 as well; onnxconverter-common makes float16 of the result",
+    ),
 }
 """By options that other converters have, how the same is asked for."""
 

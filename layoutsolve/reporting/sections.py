@@ -151,7 +151,9 @@ def _track(most: float, **parts: float) -> Markup:
 def verified(found: Verification) -> Markup:
     """The comparison with the source, output by output."""
     if found.refusal:
-        return section("Compared with the source", *(element("p", each, class_="bad") for each in _lines(found)))
+        said = (element("p", each.strip(), class_="bad") for each in found.refused)
+        layers = found.inspection.layers if found.inspection is not None else ()
+        return section("Compared with the source", *said, _layers(layers, True) if layers else None)
     rows = []
     for each in found.outputs:
         mark = element("span", "pass" if each.passed else "FAIL", class_="good" if each.passed else "bad")

@@ -2,14 +2,15 @@
 
 In the source each of these is exchanged for one that nothing reads, so that operators keep their numbers. What others
 read of it becomes an input, of the ONNX model as well, and what it reads becomes an output. Outputs that it gives
-itself are left out.
+itself are left out. Operators that are one with it in the ONNX model, as a product behind a hard sigmoid is, share its
+fate.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,9 @@ class Partial:
     """A model without what LiteRT lacks.
 
     ``source`` is the file, ``ends`` are all tensors that may become inputs or outputs, by number, ``lacking`` the
-    operators that results depend on, ``given`` the tensors that have become inputs and ``read`` those that have become
-    outputs, behind those that there are, ``dropped`` the places of outputs that are left out,
-    and ``counts`` how many inputs and outputs the source has.
+    operators that results depend on, ``fused`` the numbers of those that LiteRT has, ``given`` the tensors that have
+    become inputs and ``read`` those that have become outputs, behind those that there are, ``dropped`` the places of
+    outputs that are left out, and ``counts`` how many inputs and outputs the source has.
     """
 
     source: bytes
@@ -61,13 +62,14 @@ class Partial:
     read: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
     counts: tuple[int, int] = (0, 0)
+    fused: frozenset[int] = frozenset()
 
     @property
     def said(self) -> str:
-        """Which operators are missing, and how often."""
-        counts = Counter(operator.name.removeprefix("CUSTOM:") for operator in self.lacking)
-        *others, last = (f"{printable(name)} ({count})" for name, count in counts.items())
-        return f"{', '.join(others)} and {last}" if others else last
+        """Which operators are missing, how often, and which are one with them."""
+        joined = [each for each in self.lacking if each.index in self.fused]
+        said = _counts(each for each in self.lacking if each.index not in self.fused)
+        return f"{said}, from which {_counts(joined)} cannot be separated" if joined else said
 
     def told(self, tensors: int, outputs: int) -> str:
         """Message where all other operators pass, after a comparison of so many intermediate tensors and outputs."""
@@ -108,8 +110,7 @@ def partial_of(litert: LiteRT, source: bytes, inside: Inside) -> Partial | None:
     while refusal := litert.refusal(found.source):
         new = {each.index for each in subgraph.operators if _is_named(each.name, refusal)} - lacking
         lacking |= new
-        operators = [each for each in subgraph.operators if each.index in lacking]
-        without = _without(source, subgraph, operators, found.ends) if new else None
+        without = _without(source, subgraph, frozenset(lacking), found.ends) if new else None
         if without is None:
             return None
         found = without
@@ -124,12 +125,47 @@ def _is_named(name: str, refusal: str) -> bool:
     return f"builtin opcode '{name}'" in refusal
 
 
-def _without(source: bytes, subgraph: Subgraph, lacking: Sequence[Operator], ends: Mapping[int, End]) -> Partial | None:
-    """The model without some operators."""
-    numbers = {operator.index for operator in lacking}
+def _counts(operators: Iterable[Operator]) -> str:
+    """Kinds of operators, and how many of each."""
+    counts = Counter(operator.name.removeprefix("CUSTOM:") for operator in operators)
+    *others, last = (f"{printable(name)} ({count})" for name, count in counts.items())
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _fused(subgraph: Subgraph, lacking: frozenset[int], ends: Mapping[int, End]) -> frozenset[int]:
+    """The operators between which and those that are lacking there is no tensor in the ONNX model."""
+    operators, numbers, hidden = subgraph.operators, set(lacking), set[int]()
+    for operator in operators:  # behind
+        if hidden.intersection(operator.inputs):
+            numbers.add(operator.index)
+        if operator.index in numbers:
+            hidden.update(index for index in operator.outputs if index not in ends)
+    readers = dict[int, list[int]]()
+    for operator in operators:
+        for index in operator.inputs:
+            readers.setdefault(index, []).append(operator.index)
+    for operator in reversed(operators):  # in front, where nothing else reads it
+        given = [index for index in operator.outputs if index not in ends and index not in subgraph.outputs]
+        computed = any(index >= 0 and subgraph.tensors[index].data is None for index in operator.inputs)
+        inner = given == list(operator.outputs) and numbers.issuperset(
+            reader for index in given for reader in readers.get(index, [operator.index])
+        )
+        if computed and inner:
+            numbers.add(operator.index)
+    return frozenset(numbers - lacking)
+
+
+def _without(source: bytes, subgraph: Subgraph, lacking: frozenset[int], ends: Mapping[int, End]) -> Partial | None:
+    """The model without some operators, and those that are one with them."""
+    fused = _fused(subgraph, lacking, ends)
+    numbers = lacking | fused
     others = [operator for operator in subgraph.operators if operator.index not in numbers]
     wanted = {index for operator in others for index in operator.inputs}
-    live = [operator for operator in lacking if {*subgraph.outputs, *wanted}.intersection(operator.outputs)]
+    live, asked = list[Operator](), {*subgraph.outputs, *wanted}
+    for operator in reversed(subgraph.operators):
+        if operator.index in numbers and asked.intersection(operator.outputs):
+            live.insert(0, operator)
+            asked.update(operator.inputs)
     computed = {index for operator in others for index in operator.outputs}.difference(subgraph.outputs)
     gone = list(dict.fromkeys(index for operator in live for index in operator.outputs))
     given = [index for index in gone if index in wanted]
@@ -140,14 +176,14 @@ def _without(source: bytes, subgraph: Subgraph, lacking: Sequence[Operator], end
         return None
     model = opened(source)
     graph = model.subgraphs[0]
-    for operator in lacking:
-        _exchange(model, graph, operator.index)
+    for index in sorted(numbers):
+        _exchange(model, graph, index)
     graph.inputs = np.array([*subgraph.inputs, *given], np.int32)
     kept = [index for place, index in enumerate(subgraph.outputs) if place not in dropped]
     counts = len(subgraph.inputs), len(subgraph.outputs)
     graph.outputs = np.array([*kept, *read], np.int32)
     model.signatureDefs = None
-    return Partial(packed(model, source), ends, tuple(live), tuple(given), tuple(read), tuple(dropped), counts)
+    return Partial(packed(model, source), ends, tuple(live), tuple(given), tuple(read), tuple(dropped), counts, fused)
 
 
 def _exchange(model: Any, graph: Any, index: int) -> None:

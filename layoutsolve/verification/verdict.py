@@ -8,6 +8,7 @@ from typing import Literal
 from layoutsolve.base.wording import counted
 from layoutsolve.errors import DIFFERENT, UNVERIFIED
 from layoutsolve.verification.layer_accuracy import Inspection
+from layoutsolve.verification.layer_table import lines_of
 from layoutsolve.verification.metrics import (
     FACTOR,
     Distance,
@@ -127,10 +128,8 @@ class Verification:
 
     def __str__(self) -> str:
         if self.refusal:
-            distances = self.outputs if self.inspection is None else ()
-            return "\n".join(
-                (f"{self.verdict}: {self.refusal}", *(f"     {each.name}: {each.distance}" for each in distances))
-            )
+            layers = () if self.inspection is None else self.inspection.layers
+            return "\n".join((*self.refused, *(lines_of(layers) if layers else ())))
         steps = f", {self.steps} steps each" if self.steps > 1 else ""
         kinds = f" ({', '.join(self.distributions)})" if self.distributions else ""
         compared = f"compared on {counted(self.samples, 'input')}{kinds}{steps}"
@@ -138,6 +137,12 @@ class Verification:
             compared += f", dynamic dimensions: {'; '.join(self.sizes)}"
         inside = () if self.inspection is None else (self.inspection,)
         return "\n".join(map(str, (*self.outputs, *inside, compared)))
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Lines that give the reason why nothing is verified, or not all, without the table of tensors."""
+        distances = self.outputs if self.inspection is None else ()
+        return f"{self.verdict}: {self.refusal}", *(f"     {each.name}: {each.distance}" for each in distances)
 
 
 def refused(error: RefusedError, seed: int = 0) -> Verification:

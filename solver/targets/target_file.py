@@ -51,6 +51,9 @@ TFLITE_TARGET = "litert"
 ALIASES = {"ort-x86-vnni": DEFAULT_TARGET, "litert-nhwc": TFLITE_TARGET}
 """Other names of targets that come with the package."""
 
+MEANT = dict.fromkeys(("browser", "javascript", "onnxruntime-web", "wasm", "web"), "ort-web")
+"""Targets by other words for them."""
+
 UNMEASURED = ("mnn", "opencv", "rocm", "webnn")
 """Runtimes that somebody may ask for by name, and that have no target."""
 
@@ -86,7 +89,7 @@ def target_of(said: str) -> Target:
     if said in KNOWN or said in ALIASES:
         return shipped(ALIASES.get(said, said))
     if os.path.basename(said) == said and not said.endswith(_ENDINGS):  # noqa: PTH119
-        hint = nearest(said, KNOWN)
+        hint = nearest(MEANT.get(said.casefold(), said), KNOWN)
         known = ", ".join(KNOWN)
         if said.casefold() in UNMEASURED:
             raise OptionError(f"there is no target for '{printable(said)}', which was not measured: use 'portable'")

@@ -278,6 +278,8 @@ def test_the_nearest_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for arguments, message in (
         (["--objektive", "min-bytes"], "unrecognised argument '--objektive' (did you mean '--objective'"),
         (["--batch", "4"], "unrecognised argument '--batch': --shape NAME=8,224,224,3 gives an input a batch"),
+        (["--fp16"], "'--fp16': weights keep the type of the source"),
+        (["--target", "browser"], "(did you mean 'ort-web'?)"),
         (["--verfy"], "(did you mean '--verify' or '--certify'?)"),
         (["--opset", "x"], "argument --opset: invalid int value: 'x'"),
         (["surplus.onnx"], "'surplus.onnx' is no TensorFlow Lite model: name the file to write with -o"),

@@ -665,6 +665,10 @@ MADE_SLOW = [
 """Permutations by two Transposes that are fast, where the one that they come to is not."""
 
 
+ALONG = ("Concat", "LogSoftmax", "Softmax")
+"""Operators along an axis."""
+
+
 def turned(
     operators: Sequence[str], first: Sequence[int], second: Sequence[int], shape: Sequence[int]
 ) -> onnx.ModelProto:
@@ -688,7 +692,7 @@ def turned(
     nodes, names = [make("Transpose", ["x"], ["v0"], perm=first)], [f"v{at}" for at in range(len(operators) + 1)]
     for operator, (before, after) in zip(operators, pairwise(names), strict=True):
         inputs = [before, before] if operator == "Concat" else [before, *given.get(operator, [])]
-        nodes.append(make(operator, inputs, [after], **({"axis": 2} if operator in ("Softmax", "Concat") else {})))
+        nodes.append(make(operator, inputs, [after], **({"axis": 2} if operator in ALONG else {})))
     nodes.append(make("Transpose", [names[-1]], ["y"], perm=second))
     info, constants = (
         onnx.helper.make_tensor_value_info,
@@ -738,6 +742,26 @@ def test_few_transposes_are_copied() -> None:
             model = turned(["Relu"], first, second, (5, 6, 7, 8))
             optimization_barriers.guard(model.graph, 18, str)
             assert ("Gather" in operators(model)) == ((first, second) in MADE_SLOW)
+
+
+@pytest.mark.parametrize("operators", [["Softmax"], ["Relu", "Softmax", "Mul"], ["LogSoftmax", "Softmax"]])
+def test_softmax_stays_along_the_last_dimension(operators: Sequence[str]) -> None:
+    """Where ONNX Runtime would move a Transpose through it to another, and that is slow; never where it is not."""
+    for first in permutations(range(4)):
+        shape = [8, 9, 10, 11]
+        model = turned(operators, first, np.argsort(first).tolist(), shape)
+        for node in model.graph.node:
+            if "Softmax" in node.op_type:
+                node.attribute[0].i = 3
+        data = {"x": np.random.default_rng(0).uniform(0, 9, shape).astype(np.float32)}
+        (expected,) = OnnxRuntime(model.SerializeToString(), level="none").run(data)
+        optimization_barriers.guard(model.graph, 18, str)
+        slowed = first[3] < 2
+        assert ("Gather" in [node.op_type for node in model.graph.node]) == slowed
+        (found,) = OnnxRuntime(model.SerializeToString()).run(data)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        run = [node for node in optimised(model.SerializeToString()).graph.node if node.op_type == "Softmax"]
+        assert not slowed or all(onnx.helper.get_attribute_value(node.attribute[0]) in (-1, 3) for node in run)
 
 
 def in_bytes(node: onnx.NodeProto, shape: Sequence[int], weights: Array | None = None) -> onnx.ModelProto:
