@@ -1,4 +1,4 @@
-"""Solving one component.
+"""Solving one component: which engine is asked in which sequence, and the bounds that it proves.
 
 Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.bucket_elimination`), for which
 nothing has to be loaded. Else, level by level, the LP relaxation gives a bound, rows are read off it, and its dual

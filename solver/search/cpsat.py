@@ -1,4 +1,4 @@
-"""A component's program solved by CP-SAT."""
+"""A component's program solved by CP-SAT, for what neither elimination nor the LP relaxation has an answer to."""
 
 from __future__ import annotations
 
