@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-WORK, WORK_EACH = 10_000_000, 2_000
+WORK, WORK_EACH = 12_000_000, 2_000
 """The work that a search may do: so much whatever the graph, and so much for each of its nodes."""
 
 LOOK = 2_000
