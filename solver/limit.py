@@ -3,8 +3,8 @@
 By default work is counted, so that the same input gives the same result on any machine and under any load. Where the
 user asks for seconds the clock decides instead, and nothing else in the solver looks at it.
 
-A unit of work is about a microsecond of Python on a slow machine: a row that is looked at, a term of a model. CP-SAT
-counts its own work in deterministic seconds.
+A unit of work is about a microsecond: what a stage spends for a row that it looks at, or a term of a model, is as many
+as that takes. CP-SAT counts its own work in deterministic seconds, of which each takes about a second.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-WORK, WORK_EACH = 14_000_000, 4_000
+WORK, WORK_EACH = 12_000_000, 2_000
 """The work that a search may do: so much whatever the graph, and so much for each of its nodes."""
 
 LOOK = 2_000

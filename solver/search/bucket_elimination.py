@@ -28,7 +28,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 LARGEST, MOST = 2**22, 2**24
 """The most entries of a table, and of all tables."""
 
-ENTRIES, EACH = 200, 100
+ENTRIES, EACH = 200, 400
 """The entries that are added up in a unit of work, and the work of a table, however small."""
 
 

@@ -1,4 +1,4 @@
-"""Solving one component.
+"""Solving one component: which engine is asked in which sequence, and the bounds that it proves.
 
 Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.bucket_elimination`), for which
 nothing has to be loaded. Else, level by level, the LP relaxation gives a bound, rows are read off it, and its dual
@@ -32,7 +32,7 @@ NEARBY = 0.25
 SEARCHED = 0.6
 """The same of searching one level with CP-SAT: what it does not come to an end with then, it hardly ever does."""
 
-STEP = 0.2
+STEP = 0.35
 """The same of a look at what is left at the bound of a relaxation, and of one that may end soon."""
 
 

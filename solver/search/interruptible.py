@@ -1,4 +1,4 @@
-"""Calls of solvers that end when the program is interrupted."""
+"""Calls of solvers that end when the program is interrupted: an engine in C++ would go on until it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear relaxation of a component's program, solved by GLOP.
+"""The linear relaxation of a component's program, solved by GLOP: it proves most minima, without any search.
 
 What it comes to is a proposal: the dual values prove a bound whatever they are, and rows are priced.
 """

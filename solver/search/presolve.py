@@ -1,4 +1,4 @@
-"""Presolve: the connected components of what there is to choose from."""
+"""Presolve: the connected components of what there is to choose from. Each is a problem of its own, mostly small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching a problem, component by component."""
+"""Searching a problem, component by component, small ones first, and adding up what is proven of each."""
 
 from __future__ import annotations
 

@@ -22,6 +22,9 @@ from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders
 from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
 from layoutsolve.solver.theory.row import Row
 
+PUSHED = 4
+"""The work of pushing a layout through an operator that has no more rows for it."""
+
 INTERMEDIATE = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
 
@@ -168,7 +171,7 @@ class Candidates:
                     self.capped = True
                     self.queue.clear()
                     return
-                self.limit.spend(2)
+                self.limit.spend(PUSHED)
                 self._found(number, self._pushed(number, port, layout, self.alternatives[number]))
 
     def _with_intermediate_orders(self, charged: Sequence[int], most: int) -> frozenset[int]:

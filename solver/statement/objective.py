@@ -1,4 +1,4 @@
-"""What is minimised."""
+"""What is minimised: the levels of each objective, one after the other, and what a price comes to by these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memoised rows: the operators of a network repeat, and so do their neighbours."""
+"""Memoised rows: operators of a network repeat, and so do their neighbours; rows of what is alike are found once."""
 
 from __future__ import annotations
 

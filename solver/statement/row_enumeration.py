@@ -18,6 +18,9 @@ from layoutsolve.solver.theory.row import FREE, Price, Row
 ROWS = 4096
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
 
+ROW = 9
+"""The work of a row, for each of its layouts."""
+
 MERGED = 16
 """What a merged dimension counts where prices tie: more than a conversion of what is better left joined."""
 
@@ -127,7 +130,7 @@ class Alternatives:
         """Those rows that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
         for row in rows:
-            self.limit.spend(len(self.ports) + 1)
+            self.limit.spend(ROW * (len(self.ports) + 1))
             layouts = self._key(row)
             if layouts in self._free:
                 continue

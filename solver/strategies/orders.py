@@ -22,7 +22,7 @@ from layoutsolve.solver.strategies.projection_bound import projection_bound
 NARROW = 0.8
 """The most of what is left of a limit that choosing among few candidates may use."""
 
-CAPPED, BOUNDED = 0.3, 0.25
+CAPPED, BOUNDED = 0.6, 0.25
 """The same of choosing among few candidates where there are more, by which nothing is proven, and of a projection."""
 
 ENOUGH, ENOUGH_EACH = 20_000, 100

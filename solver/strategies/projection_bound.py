@@ -1,4 +1,4 @@
-"""What is known of the orders of some atoms, where those of all are too many.
+"""A lower bound by the orders of some atoms: all that is proven where those of all atoms are too many to state.
 
 A problem in which layouts leave some atoms out has few orders, and its least price is a lower bound
 (:mod:`layoutsolve.solver.statement.atom_selection`).

@@ -9,6 +9,7 @@ import pytest
 
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search import component_search as component_search
+from layoutsolve.solver.search import cpsat
 from layoutsolve.solver.search.component_search import solve_component
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.integer_program import FIELDS, UNIT, Program, dual_bound
@@ -47,6 +48,23 @@ def solutions(program: Program) -> list[tuple[int, ...]]:
             for total in [sum(values[each] * weight for each, weight in terms)]
         )
     ]
+
+
+@pytest.mark.members(10)
+@pytest.mark.parametrize("dominance", [0, cpsat.DOMINANCE])
+@pytest.mark.parametrize("seed", range(50))
+def test_cpsat(seed: int, dominance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presolve leaves the least sum as it is, whether it compares alternatives for dominance or not."""
+    monkeypatch.setattr(cpsat, "SMALL", 0)
+    monkeypatch.setattr(cpsat, "DOMINANCE", dominance)
+    program = random_program(np.random.default_rng(seed))
+    level = program.level(("transposes",))
+    known = [sum(values[each] * weight for each, weight in level.terms) for values in solutions(program)]
+    found = cpsat.searched(program, level, 0, unlimited())
+    assert found.empty == (not known)
+    if known:
+        assert found.rows is not None
+        assert found.bound == min(known)
 
 
 @pytest.mark.members(60)
