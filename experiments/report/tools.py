@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from experiments.compare.tflite_writers import distance, fed, written
+from experiments.compare.tflite_writers import RIGHT, distance, fed, written
+from experiments.corpus import graph_of
 from experiments.onnx_shared import FailedError, samples
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import ConversionError
@@ -33,6 +34,10 @@ from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, element
 
 PATIENCE = 120.0
 """Seconds that a tool has for a model."""
+
+
+ROUNDED = 0.02
+"""The share of an output's range that a model with quantized tensors may be off: steps are rounded in other places."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
     """
     format_ = "tflite" if is_tflite(source) else "onnx"
     feeds, truths = truth_of(source, format_)
+    quantised = any(value.quant is not None for value in graph_of(source).values.values())
     found = []
     for name, tool in TOOLS.items():
         python = interpreter(tool.package, interpreters)
@@ -102,7 +108,8 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
         if reads == format_:
             command = tool.command.replace("PYTHON", python or "")
             facts = _tried(command, source, (reads, writes), feeds, truths) if python else {"error": "not installed"}
-            found.append({"tool": name, "formats": tool.formats, **facts})
+            allowed = ROUNDED if quantised else RIGHT
+            found.append({"tool": name, "formats": tool.formats, "allowed": allowed, **facts})
     return found
 
 
