@@ -151,7 +151,7 @@ def _track(most: float, **parts: float) -> Markup:
 def verified(found: Verification) -> Markup:
     """The comparison with the source, output by output."""
     if found.refusal:
-        said = (element("p", each.strip(), class_="bad") for each in found.refused)
+        said = (element("p", each, class_="bad") for line in found.refused for each in _lines(line))
         layers = found.inspection.layers if found.inspection is not None else ()
         return section("Compared with the source", *said, _layers(layers, True) if layers else None)
     rows = []

@@ -35,29 +35,29 @@ def chain(operator: str = "NEG") -> bytes:
     return builder.finish(out)
 
 
-def endless(source: bytes) -> layoutsolve.Conversion:
+def endless(source: bytes, to: str) -> layoutsolve.Conversion:
     while True:
         time.sleep(0) if source is None else None
 
 
-def greedy(source: bytes) -> layoutsolve.Conversion:
+def greedy(source: bytes, to: str) -> layoutsolve.Conversion:
     np.ones(tflite_mutants.MEMORY // 4 + (20 << 18), np.float32)
     return convert(source)
 
 
-def broken(source: bytes) -> layoutsolve.Conversion:
+def broken(source: bytes, to: str) -> layoutsolve.Conversion:
     raise KeyError("anything")
 
 
-def refusing(source: bytes) -> layoutsolve.Conversion:
+def refusing(source: bytes, to: str) -> layoutsolve.Conversion:
     raise ModelError("no")
 
 
-def dying(source: bytes) -> layoutsolve.Conversion:
+def dying(source: bytes, to: str) -> layoutsolve.Conversion:
     os._exit(3)
 
 
-def another(source: bytes) -> layoutsolve.Conversion:
+def another(source: bytes, to: str = "onnx") -> layoutsolve.Conversion:
     return convert(chain("ABS"))
 
 

@@ -19,7 +19,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
-from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
+from layoutsolve.solver.theory.kind import Along, Among, Marked, Pieces, Runs
 from layoutsolve.solver.theory.offer import FORMS, rule_of
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
@@ -226,15 +226,15 @@ def test_labels_that_kinds_ask_for_are_sensitive(operator: str) -> None:
     for seed in SEEDS:
         rules = Statement(graph_of(operator, seed)[0]).rules.values()
         for way in (way for rule in rules for way in rule.ways):
-            if isinstance(way.form, Arranged) and isinstance(way.kind, Along | Among | Runs | Marked):
+            if isinstance(way.form, Arranged) and isinstance(way.kind, Along | Among | Runs | Marked | Pieces):
                 assert way.form.sensitive == counting(way.kind)
             else:
                 assert isinstance(way.kind, str)
 
 
-def counting(kind: Along | Among | Runs | Marked) -> frozenset[str]:
+def counting(kind: Along | Among | Runs | Marked | Pieces) -> frozenset[str]:
     """The labels whose places a kind depends on."""
-    if isinstance(kind, Along):
+    if isinstance(kind, Along | Pieces):
         return frozenset({kind.label})
     return kind.reduced if isinstance(kind, Runs) else kind.labels
 
