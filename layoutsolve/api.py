@@ -417,7 +417,8 @@ def _run_both_in_litert(
         "output_permutations": conversion.permutations(inputs=False),
     }
     assignment = conversion.assignment
-    within = None if conversion.kept else (assignment.graph.values, stored(assignment))
+    asked = (inside or conversion.graph.imports) and not conversion.kept
+    within = (assignment.graph.values, stored(assignment)) if asked else None
     data, rounds = conversion.content(""), any(value.quant is not None for value in conversion.graph.values.values())
     if conversion.graph.imports:
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
@@ -425,8 +426,8 @@ def _run_both_in_litert(
         return onnx_source.verify(original, data, rounds=rounds, inside=within, thorough=inside, **known, **moved)
     signature = conversion.reading.signature
     main = exchanged(data, subgraph_of(data, signature))
-    how = {**chosen, **moved, "inside": within if inside else None}
-    return compared(bytes(source.data), main, signature=signature, thorough=inside, **how)
+    how = {**chosen, **moved}
+    return compared(bytes(source.data), main, signature=signature, inside=within, thorough=inside, **how)
 
 
 def _run_both(

@@ -80,12 +80,9 @@ def compare(
     note("litert")
     try:
         with fills(0):
-            described, _ = litert_process.answer(
-                {"delegate": False, "tensors": [], "steps": 0}, {"model": _bytes(source)}
-            )
+            ports = described(source).inputs
     except _REFUSALS as error:
         return Verdict("LiteRT refuses", line(error))
-    ports = _ports(described["inputs"])
     verdicts = []
     for sizes in _sizes(ports, runtime):
         generator = np.random.default_rng(0)
@@ -166,16 +163,34 @@ def _blamed(
 # -- LiteRT --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Described:
+    """The ports of a model, and what LiteRT computes at its outputs where it was run."""
+
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    results: tuple[Array, ...] = ()
+
+
+def described(source: bytes, given: Sequence[Array] | None = None, delegate: bool = False) -> Described:
+    """A model in LiteRT, in this process, which is run where inputs are ``given``, by its plain kernels or
+    (``delegate``) by XNNPACK. Raises what its interpreter raises.
+    """
+    header = {"delegate": delegate, "tensors": [], "steps": 0 if given is None else 1}
+    inputs = {f"input/0/{position}": each for position, each in enumerate(given or ())}
+    reply, found = litert_process.answer(header, {"model": np.frombuffer(source, np.uint8), **inputs})
+    results = () if given is None else tuple(found[f"output/0/{position}"] for position in range(len(reply["outputs"])))
+    return Described(_ports(reply["inputs"]), _ports(reply["outputs"]), results)
+
+
 def litert(source: bytes, inputs: Sequence[Array], delegate: bool = False) -> Answers:
-    """What LiteRT computes, by its plain kernels or (``delegate``) by XNNPACK. Raises what its interpreter raises."""
-    data = {"model": _bytes(source), **{f"input/0/{position}": each for position, each in enumerate(inputs)}}
+    """What LiteRT computes, and which of that is defined, as :func:`described` runs it."""
     runs = []
     for fill in FILLS:
         with fills(fill):
-            reply, results = litert_process.answer({"delegate": delegate, "tensors": [], "steps": 1}, data)
-        runs.append([results[f"output/0/{position}"] for position in range(len(reply["outputs"]))])
-    defined = tuple(_same(one, other) for one, other in zip(*runs, strict=True))
-    return Answers(tuple(_ports(reply["outputs"])), tuple(runs[0]), defined)
+            runs.append(described(source, inputs, delegate))
+    defined = tuple(_same(one, other) for one, other in zip(*(run.results for run in runs), strict=True))
+    return Answers(tuple(runs[-1].outputs), runs[0].results, defined)
 
 
 @contextmanager
@@ -199,10 +214,6 @@ def _same(one: Array, other: Array) -> Array:
 
 def _ports(described: Sequence[dict[str, object]]) -> list[Port]:
     return [Port(*(tuple(v) if isinstance(v, list) else v for v in each.values())) for each in described]  # type: ignore[arg-type]
-
-
-def _bytes(source: bytes) -> Array:
-    return np.frombuffer(source, np.uint8)
 
 
 def _sizes(ports: Sequence[Port], runtime: OnnxRuntime) -> Iterator[list[list[int]]]:

@@ -40,13 +40,12 @@ import onnx
 import layoutsolve
 from experiments.compare import onnx_nodes
 from experiments.fuzz import onnx_schemas
-from experiments.fuzz.compare import traced
+from experiments.fuzz.compare import described, traced
 from experiments.onnx_shared import Sample, distance, samples, session
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.frontend.tflite.reading.model import port_names
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.proto.scopes import graphs_of
-from layoutsolve.verification.litert_process import answer
 
 SECONDS, MEMORY, MEMORY_PER_BYTE = 20.0, 300 << 20, 20
 """What a conversion may take: seconds of processor time, resident bytes beside those of the process, and so many for
@@ -448,10 +447,8 @@ def compared(source: bytes, made: bytes) -> Verdict:
 
 def compared_in_litert(source: bytes, made: bytes) -> Verdict:
     """The results of a mutant, and in LiteRT's reference kernels of what was written of it, in this process."""
-    data = {"model": np.frombuffer(made, np.uint8)}
-    header = {"delegate": False, "tensors": [], "steps": 0}
     try:
-        answer(header, data)
+        described(made)
     except Exception as error:  # LiteRT has no class of its own
         return Verdict("unusable", traced(error))
     given = ran(source)
@@ -459,13 +456,11 @@ def compared_in_litert(source: bytes, made: bytes) -> Verdict:
         return given
     names, off = port_names(parse(made), inputs=True), 0.0
     for each in given:
-        inputs = {f"input/0/{place}": np.asarray(each.feeds[name]) for place, name in enumerate(names)}
         try:
-            _, found = answer({**header, "steps": 1}, {**data, **inputs})
+            found = described(made, [np.asarray(each.feeds[name]) for name in names])
         except Exception as error:  # as above
             return Verdict("unusable", traced(error))
-        results = [found[f"output/0/{place}"] for place in range(len(each.results))]
-        off = max(off, distance(results, list(each.results)))
+        off = max(off, distance(found.results[: len(each.results)], list(each.results)))
     steps = any(tensor.quant is not None for graph in parse(made).subgraphs for tensor in graph.tensors)
     return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_STEPS if steps else WRONG) else Verdict("right")
 

@@ -29,16 +29,15 @@ import ortools.linear_solver.pywraplp
 import ortools.sat.python.cp_model  # noqa: F401  (a process has it before its memory is limited)
 
 import layoutsolve
-from experiments.fuzz.compare import FLOAT_TOLERANCE, NOISE, Verdict, compare, line, traced
+from experiments.fuzz.compare import FLOAT_TOLERANCE, NOISE, Verdict, compare, described, line, traced
 from experiments.fuzz.expected_failures import cause_of, facts
 from experiments.fuzz.mutation import mutant
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.tflite.reading.model import port_names
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.verification.input_sampling import smooth
-from layoutsolve.verification.litert_process import Arrays, answer
 from layoutsolve.verification.metrics import distance, kind, passes
-from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 SECONDS = 30.0
 """Processor time that a mutant may take to convert: what a search may do in all takes 20 s on a slow machine."""
@@ -155,34 +154,21 @@ def _written_again(source: bytes, conversion: layoutsolve.Conversion, note: Call
     if len(set(ends)) < len(ends):
         return "not comparable", "a tensor is an input twice"
     note("litert")
-    header: dict[str, Any] = {"delegate": False, "tensors": [], "steps": 0}
-    model = {"model": np.frombuffer(source, np.uint8)}
+    draw = np.random.default_rng(0)
     try:
-        described, _ = answer(header, model)
-        draw = np.random.default_rng(0)
-        shapes = [port["shape"] for port in described["inputs"]]
-        drawn = [smooth(port["dtype"], shape, draw) for port, shape in zip(described["inputs"], shapes, strict=True)]
-        given = {f"input/0/{place}": each for place, each in enumerate(drawn)}
-        _, expected = answer({**header, "steps": 1}, {**model, **given})
+        drawn = [smooth(port.dtype, port.shape, draw) for port in described(source).inputs]
+        expected = described(source, drawn)
     except Exception as error:  # LiteRT has no class of its own
         return "LiteRT refuses", line(error)
     note("load")
     moved = conversion.permutations(inputs=True)
     names = port_names(parse(made), inputs=True)
     stored = [each.transpose(moved[name]) if name in moved else each for name, each in zip(names, drawn, strict=True)]
-    given = {f"input/0/{place}": each for place, each in enumerate(stored)}
     try:
-        _, found = answer({**header, "steps": 1}, {"model": np.frombuffer(made, np.uint8), **given})
+        found = described(made, stored)
     except Exception as error:  # as above
         return "unusable", line(error)
-    return _as_before(described["outputs"], expected, found)
-
-
-def _as_before(ports: Sequence[dict[str, Any]], expected: Arrays, found: Arrays) -> tuple[str, str]:
-    """The verdict on two results, of ports that LiteRT describes."""
-    for place, each in enumerate(ports):
-        port = Port(*(tuple(value) if isinstance(value, list) else value for value in each.values()))
-        one, other = expected[f"output/0/{place}"], found[f"output/0/{place}"]
+    for port, one, other in zip(expected.outputs, expected.results, found.results, strict=True):
         off = distance(port, [(one, other)])
         if one.dtype != other.dtype or not (passes(kind(port), off, FLOAT_TOLERANCE) or off.maximum <= NOISE):
             return "differs", f"{port.name}: {off}"

@@ -94,7 +94,8 @@ def _openvino(files: Files, stack: ExitStack) -> Mapping[str, Runner[Any]]:
     return found
 
 
-def _litert(files: Files, stack: ExitStack) -> Mapping[str, Runner[Any]]:
+def in_litert(files: Files, stack: ExitStack) -> Mapping[str, Runner[Any]]:
+    """Files in LiteRT with XNNPACK, ready to be timed, each in a process of its own; without those that it refuses."""
     found, folder = {}, Path(stack.enter_context(TemporaryDirectory()))
     for way, file in files.items():
         path = folder / f"{way}.tflite"
@@ -104,7 +105,7 @@ def _litert(files: Files, stack: ExitStack) -> Mapping[str, Runner[Any]]:
     return found
 
 
-_LOADERS = {ORT: _onnx, VINO: _openvino, LITE: _litert}
+_LOADERS = {ORT: _onnx, VINO: _openvino, LITE: in_litert}
 
 
 # -- what is told --------------------------------------------------------------------------------------------------

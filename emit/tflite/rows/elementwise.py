@@ -61,7 +61,6 @@ _BINARY: Mapping[str, tuple[str, int]] = {
 }
 """The builtin operator of each, and the most dimensions that it broadcasts."""
 
-_COMPARING = frozenset(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
 _ACTIVATED = frozenset(("ADD", "DIV", "MUL", "SUB"))
 _SELECT_LIMIT = 5
 _BYTES = ("int8", "uint8")
@@ -187,7 +186,7 @@ def _binary(call: Call) -> None:
     operator, limit = _BINARY[call.op]
     values = [call.value(number) for number in range(len(call.node.inputs))]
     operands = [call.tensor(number) for number in range(len(values))]
-    if operator in _COMPARING and values[0].dtype in _BYTES and not _counts(call):
+    if call.op in COMPARING and values[0].dtype in _BYTES and not _counts(call):
         operands = [_widened(call, tensor, value) for tensor, value in zip(operands, values, strict=True)]
     last, shape = operands[0], values[0].shape
     if len(values) == 1:
