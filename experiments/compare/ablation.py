@@ -23,7 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 from experiments.corpus import graph_of
-from experiments.make.collection import Sizes, collection
+from experiments.make.collection import Sizes, collected, collection
 from layoutsolve.errors import ConversionError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
@@ -107,7 +107,7 @@ class Answer:
 def graphs(options: argparse.Namespace) -> Iterator[tuple[str, Graph]]:
     """The graphs of all models that can be converted, with their names."""
     sizes = Sizes(options.networks, options.exported, options.every, options.hard)
-    for model in collection(sizes, options.folder):
+    for model in (*collection(sizes), *collected(options.folder)):
         try:
             yield model.name, graph_of(model.make())
         except ConversionError:

@@ -22,7 +22,7 @@ from experiments.corpus import graph_of
 from experiments.instances import check
 from experiments.instances.formats import write
 from experiments.instances.instance import Instance, Statement
-from experiments.make.collection import SMALL, Sizes, collection
+from experiments.make.collection import SMALL, Sizes, collected, collection
 from layoutsolve.errors import ConversionError
 from layoutsolve.solver import Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
@@ -49,7 +49,7 @@ def known(stated: Statement, instance: Instance, seconds: float) -> Known:
 def instances(sizes: Sizes, folders: Sequence[Path], only: str, seconds: float) -> Iterator[Known]:
     """The instances of all models; those that are alike once."""
     seen = set[str]()
-    for model in collection(sizes, folders):
+    for model in (*collection(sizes), *collected(folders)):
         if only not in model.family:
             continue
         try:

@@ -2,8 +2,7 @@
 networks as exporters write them, plain ones that every converter reads, single operators, and folders of one's own.
 
 Nothing but the project is needed. Folders hold ``.tflite`` and ``.onnx`` files, such as those of
-:mod:`experiments.make.onnx_exports` and :mod:`experiments.make.torch_exports`; the family of a file is the word that
-its name begins with.
+:mod:`experiments.make.onnx_exports` and :mod:`experiments.make.torch_exports`.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ SMALL = Sizes(networks=3, exported=1, every=2000, hard=0)
 """A few models of most families, to try what takes them."""
 
 
-def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator[Made]:
-    """All models, family by family."""
+def collection(sizes: Sizes = Sizes()) -> Iterator[Made]:
+    """All models that are generated, family by family."""
     for family, (make, all_sizes) in HARD.items():
         for size in all_sizes[: sizes.hard]:
             yield Made(family, f"{family}-{size}", partial(make, size))
@@ -65,6 +64,10 @@ def collection(sizes: Sizes = Sizes(), folders: Sequence[Path] = ()) -> Iterator
         yield Made("random onnx", f"random-onnx-{seed:03d}", partial(_random_onnx, seed))
     for name, source in zoo(0, sizes.every) if sizes.every else ():
         yield Made("operators", "operator-" + re.sub(r"[^\w]+", "-", name), partial(bytes, source))
+
+
+def collected(folders: Sequence[Path]) -> Iterator[Made]:
+    """The models of folders; the family of a file is the word that its name begins with."""
     for folder in folders:
         for ending in ENDINGS:
             for model in models(folder, ending=ending):

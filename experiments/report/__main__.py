@@ -22,7 +22,7 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from experiments.make.collection import SMALL, Sizes, collection, growing
+from experiments.make.collection import SMALL, Sizes, collected, collection, growing
 from experiments.report.running import MEASURED, Work, client_of, run, write_tables
 from experiments.report.writing import read, write
 from layoutsolve import emit, frontend, solver
@@ -78,13 +78,13 @@ def works(options: argparse.Namespace, sizes: Sizes) -> list[Work]:
     """What is measured of which model."""
     given, seen, found = dict(each.split("=", 1) for each in options.tool), Counter[str](), list[Work]()
     names = options.only or MEASURED
-    for model in collection(sizes, options.folder):
+    for model in collected(options.folder) if options.folder else collection(sizes):
         seen[model.family] += 1
         for name in names:
             chosen = options.full or seen[model.family] <= SELECTED.get(name, seen[model.family])
             if name != "growth" and chosen:
                 found.append(Work(name, model, given if name in ("tools", "originals") else {}))
-    if "growth" in names and not options.small:
+    if "growth" in names and not options.small and not options.folder:
         found += [Work("growth", model) for model in growing()]
     return sorted(found, key=lambda work: MEASURED.index(work.measurement))
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path, nargs="?", default=Path("report"), help="where it is written (report/)")
     parser.add_argument("--jobs", type=int, default=2, help="processes on this machine (default: 2)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler instead, as tcp://host:8786")
-    parser.add_argument("--folder", type=Path, action="append", default=[], help="a folder of .tflite and .onnx files")
+    parser.add_argument("--folder", type=Path, action="append", default=[], help="models to measure in place of ours")
     parser.add_argument(
         "--tool", action="append", default=[], metavar="PACKAGE=PYTHON", help="whose interpreter has it"
     )
