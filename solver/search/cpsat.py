@@ -17,9 +17,10 @@ with deferred("pandas"):
 SMALL = 400
 """A program of at most so many choices is searched without presolve, which takes longer than it saves."""
 
-DOMINANCE = 2_000_000
+DOMINANCE = 200_000
 """The most pairs of an operator's alternatives that presolve compares for dominance. CP-SAT does not count that work,
-which takes twenty seconds for sixteen million pairs. Presolve that keeps all feasible solutions does without.
+which takes twenty seconds for sixteen million pairs, and as long for 370,000 that clauses link. Presolve that keeps
+all feasible solutions does without.
 """
 
 EACH = 4
