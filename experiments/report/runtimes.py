@@ -6,15 +6,22 @@ import importlib.util
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import onnx
+
 import layoutsolve
 from experiments.measure.runtime import DEFAULT, WAYS
+from layoutsolve.emit.tflite import encode
 from layoutsolve.errors import ConversionError, VerifyError
+from layoutsolve.frontend import is_tflite
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph
 from layoutsolve.measurement.bench import RUNTIMES, compiled, held
 from layoutsolve.measurement.executed_operators import executed
@@ -46,7 +53,7 @@ def runtimes(source: bytes | Graph) -> list[Mapping[str, Any]]:
     for runtime in (ORT, VINO, LITE):
         made = _ways(source, "tflite" if runtime == LITE else "onnx")
         files = {way: _bytes(each) for way, each in made.items()}
-        first = {way: next(other for other in files if files[other] == files[way]) for way in files}
+        first = same({way: _plain(each) for way, each in made.items()})
         with ExitStack() as stack:
             runners = _LOADERS[runtime]({way: files[way] for way in files if first[way] == way}, stack)
             times = timed(runners, rounds_of(list(runners.values()), MOST)) if DEFAULT in runners else {}
@@ -64,9 +71,26 @@ def _ways(source: bytes, to: Literal["onnx", "tflite"]) -> dict[str, layoutsolve
     found = {}
     for way in TIMED:
         strategy, objective = WAYS[way]
+        if strategy == "propagate" and not is_tflite(source):  # in ONNX there is no operator that it begins with
+            continue
         with suppress(ConversionError):
             found[way] = layoutsolve.convert(source, to=to, strategy=strategy, objective=objective)  # type: ignore[arg-type]
     return found
+
+
+def same(files: Files) -> Mapping[str, str]:
+    """Of each way the first one that has the same file: that is what is timed, once."""
+    return {way: next(other for other in files if files[other] == files[way]) for way in files}
+
+
+def _plain(conversion: layoutsolve.Conversion) -> bytes:
+    """The file without its metadata, which tell by which way it was made."""
+    if conversion.to == "tflite":
+        return encode(replace(parse(conversion.data), metadata={}), Budget())
+    model = onnx.ModelProto()
+    model.CopyFrom(conversion.model)
+    del model.metadata_props[:]
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def _bytes(conversion: Any) -> bytes:

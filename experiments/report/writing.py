@@ -8,6 +8,7 @@ import markdown
 import matplotlib
 import pandas as pd
 
+from experiments.report.findings import findings, with_findings
 from experiments.report.tables import PLOTS, Rows, Table, good, tables
 
 TITLE = "Layout algorithms and tools on one problem, with bounds"
@@ -37,6 +38,8 @@ def read(folder: Path) -> Rows:
 def text(rows: Rows) -> str:
     """The report in Markdown."""
     parts = [f"# {TITLE}", INTRODUCTION]
+    if len(good(rows, "strategies")):
+        parts += ["## What the rows show", findings(rows)]
     for table in tables(rows):
         parts += [f"## {table.title}", _markdown(table.frame), table.note]
         if table.name in PLOTS:
@@ -46,8 +49,10 @@ def text(rows: Rows) -> str:
 
 
 def write(folder: Path, rows: Rows) -> None:
-    """Write the report, its tables and its plots."""
-    told = text(rows)
+    """Write the report, its tables and its plots, and its findings into a page of the folder's name beside it."""
+    told, page = text(rows), folder.with_name(f"{folder.name}.md")
+    if page.is_file() and len(good(rows, "strategies")):
+        page.write_text(with_findings(page.read_text(), findings(rows), folder.name))
     matplotlib.rcParams["svg.hashsalt"] = TITLE  # the same plot, the same bytes
     (folder / "REPORT.md").write_text(told)
     body = markdown.markdown(told, extensions=["tables"])

@@ -11,7 +11,8 @@ import pytest
 
 from experiments.make.collection import SMALL, Made, collection
 from experiments.onnx_shared import apart
-from experiments.report import running, tables
+from experiments.report import running, runtimes, tables
+from experiments.report.findings import MARKS, findings, with_findings
 from experiments.report.originals import originals
 from experiments.report.running import Work, measured, write_tables
 from experiments.report.runtimes import interval
@@ -99,6 +100,37 @@ def test_intervals_hold_the_median() -> None:
 def test_the_published_report_is_what_its_rows_say(models: str) -> None:
     published = Path(__file__).parents[2] / "docs" / "research" / models
     assert (published / "REPORT.md").read_text() == text(read(published / "rows"))
+
+
+def test_the_published_page_has_what_its_rows_show() -> None:
+    """No number of the findings is typed by hand."""
+    docs = Path(__file__).parents[2] / "docs"
+    page, found = (docs / "research.md").read_text(), findings(read(docs / "research" / "rows"))
+    assert found in (docs / "research" / "REPORT.md").read_text()
+    assert with_findings(page, found, "research") == page and found.splitlines()[0] in page
+    assert with_findings(page.replace("networks", "others"), found, "research").count(found.splitlines()[0]) == 1
+    assert with_findings("no marks", found, "research") == "no marks" and all(mark in page for mark in MARKS)
+
+
+def test_findings_tell_networks_from_other_graphs() -> None:
+    rows = rows_of([(f"m{number}", 1, 1 + number % 2, 3) for number in range(10)])["strategies"]
+    graphs = rows.assign(family="random onnx", model="graph " + rows["model"], value=rows["bound"])
+    told = findings({"strategies": pd.concat([rows, graphs])})
+    assert "optimal for 5 of 10 networks and for 10 of 10 other graphs" in " ".join(told.split())
+    few = rows[rows["model"] < "m9"]
+    assert "optimal for" not in findings({"strategies": few}), "of nine models nothing is found"
+
+
+@pytest.mark.parametrize("to", ["onnx", "tflite"])
+def test_files_that_differ_in_metadata_alone_are_timed_once(to: Any) -> None:
+    model = next(each for each in collection(SMALL) if each.family == "plain onnx")
+    source = model.make()
+    assert isinstance(source, bytes)
+    made = runtimes._ways(source, to)
+    assert set(made) == {"min-executed", "min-transpose", "push"}, "propagate begins with nothing in ONNX"
+    assert runtimes._bytes(made["min-executed"]) != runtimes._bytes(made["min-transpose"])
+    first = runtimes.same({way: runtimes._plain(each) for way, each in made.items()})
+    assert (first["min-transpose"], first["push"]) == ("min-executed", "push")
 
 
 @pytest.mark.parametrize("family", ["convnext", "random tflite", "random onnx", "operators"])
