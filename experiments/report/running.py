@@ -10,7 +10,7 @@ import json
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def _spent() -> float:
 def run(works: Sequence[Work], folder: Path, client: Client) -> None:
     """Measure what the files in a folder do not have yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = {(name, row["model"]) for name in MEASURED for row in _kept(folder, name)}
+    done = resumed(folder)
     left = [work for work in works if (work.measurement, work.model.name) not in done]
     futures = {client.submit(timed, work, pure=False, retries=0): work for work in left}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -89,12 +89,23 @@ def run(works: Sequence[Work], folder: Path, client: Client) -> None:
             failed = [{**head, "error": str(future.exception())[:200]}], 0.0
             rows, spent = failed if future.status == "error" else future.result()
             cost = {**head, "measurement": work.measurement, "seconds": round(spent, 2)}
-            with _lines(folder, COST).open("a") as file:
-                file.write(json.dumps(cost) + "\n")
             with _lines(folder, work.measurement).open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
+            with _lines(folder, COST).open("a") as file:  # the last line of a model: what has none is made again
+                file.write(json.dumps(cost) + "\n")
             progress.update(bar, advance=1, description=f"{work.measurement}: {work.model.name}"[:60])
             future.release()
+
+
+def resumed(folder: Path) -> set[tuple[str, str]]:
+    """What is there already, by measurement and model. Rows of models that are not all there are removed."""
+    costs = list(_kept(folder, COST))
+    done = {(str(cost["measurement"]), str(cost["model"])) for cost in costs}
+    whole = {name: [row for row in _kept(folder, name) if (name, row["model"]) in done] for name in MEASURED}
+    for name, rows in {**whole, COST: costs}.items():
+        if _lines(folder, name).is_file():
+            _lines(folder, name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return done
 
 
 def write_tables(folder: Path, works: Sequence[Work]) -> None:
@@ -136,4 +147,5 @@ def _lines(folder: Path, measurement: str) -> Path:
 def _kept(folder: Path, measurement: str) -> Iterator[Mapping[str, Any] | Row]:
     path = _lines(folder, measurement)
     for line in path.read_text().splitlines() if path.is_file() else ():
-        yield json.loads(line)
+        with suppress(json.JSONDecodeError):  # the last one, of a run that was ended while it wrote
+            yield json.loads(line)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import highspy
 import pytest
 
 from experiments.compare.formulations import Task
-from experiments.instances import check
+from experiments.instances import check, export
 from experiments.instances.engines import ENGINES, solve
 from experiments.instances.formats import pbqp, tables, write
 from experiments.instances.instance import Statement
@@ -88,3 +90,39 @@ def test_files_say_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", check.__file__, str(tmp_path / "some.json"), str(tmp_path / "solution.json")]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert [int(each.rpartition(" ")[2]) for each in told.split(",")] == list(task.values(task.begun))
+
+
+class Scip:
+    """What of PySCIPOpt's Model the README calls, by HiGHS."""
+
+    def __init__(self) -> None:
+        self.model = highspy.Highs()
+        self.model.silent()
+        self.readProblem, self.optimize = self.model.readModel, self.model.run
+
+    def hideOutput(self) -> None:  # noqa: N802
+        pass
+
+    def getVars(self) -> list[Path]:  # noqa: N802
+        """What has a name."""
+        return [Path(name) for name in self.model.getLp().col_names_]
+
+    def getVal(self, variable: Path) -> float:  # noqa: N802
+        return float(self.model.getSolution().col_value[int(variable.name[1:])])
+
+
+def test_the_readme_solves_what_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its program comes to the best values that are written beside it."""
+    export.main([str(tmp_path), "--small", "--only", "channels_last"])
+    (program,) = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    scip = ModuleType("pyscipopt")
+    scip.Model = Scip  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyscipopt", scip)
+    monkeypatch.setitem(sys.modules, "check", check)
+    monkeypatch.chdir(tmp_path)
+    capfd.readouterr()
+    exec(program, {})
+    solved = [line.split() for line in capfd.readouterr().out.splitlines() if line.startswith("channels_last")]
+    assert solved and all(value == best for _, value, best in solved)

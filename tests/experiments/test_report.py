@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,24 @@ def test_models_that_fail_are_rows() -> None:
     rows = {"strategies": pd.concat([rows_of([("a", 1, 1, 3), ("b", 0, 1, 1)])["strategies"], pd.DataFrame([row])])}
     told = text(rows)
     assert "* strategies: 1 of 3 models (layoutsolve.errors.ModelError 1)" in told
+
+
+def test_a_run_that_was_ended_while_it_wrote_goes_on(tmp_path: Path) -> None:
+    """Wherever the files end: only models that are all there count, and no row is there twice or in part."""
+    rows = [{"family": "f", "model": model, "value": value} for model in ("a", "b") for value in (1, 2)]
+    costs = [{"family": "f", "model": model, "measurement": "strategies", "seconds": 0.1} for model in ("a", "b")]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    whole = "".join(lines)
+    for end in range(len(whole) + 1):
+        (tmp_path / "strategies.jsonl").write_text(whole[:end])
+        there = whole[:end].count("\n") // 2
+        told = "".join(json.dumps(cost) + "\n" for cost in costs[:there])
+        (tmp_path / "cost.jsonl").write_text(told + json.dumps(costs[0])[: end % 9])
+        assert running.resumed(tmp_path) == {("strategies", model) for model in ("a", "b")[:there]}
+        assert (tmp_path / "strategies.jsonl").read_text() == "".join(
+            json.dumps(row) + "\n" for row in rows[: 2 * there]
+        )
+        assert (tmp_path / "cost.jsonl").read_text() == told
 
 
 def test_measurements_have_processes_of_their_own() -> None:
