@@ -86,11 +86,11 @@ def fewest(rows: Rows) -> str:
             )
     return f"""**The fewest Transposes are not the least work** (*Where the fewest Transposes are slower*;
         [figure](plots/slower.svg), rows `runtimes.csv`). Time by that of `{DEFAULT}`, where files differ:
-        {"; ".join(told)}. In ONNX Runtime the fewest Transposes take up to {ratio.max():.2f}, and more where more
-        layout penalty is taken for them (rank correlation {ratio.rank().corr(taken.rank()):.2f}): they are saved by
-        slower kernels of products and normalizations. It could be false for a runtime whose kernels take all layouts
-        alike, and of another processor: the prices are those of ONNX Runtime on x86, which is where it is measured. In
-        a runtime for which a file is not made `push` may be faster, and a mean beside a median of 1 is one of few
+        {"; ".join(told)}. In ONNX Runtime the fewest Transposes take up to {ratio.max():.2f}, and tend to take more
+        where more layout penalty is taken for them (rank correlation {ratio.rank().corr(taken.rank()):.2f}): they are
+        saved by slower kernels of products and normalizations. It could be false for a runtime whose kernels take all
+        layouts alike, and of another processor: the prices are those of ONNX Runtime on x86, where it is measured. In a
+        runtime for which a file is not made `push` may be faster, and a mean beside a median of 1 is one of few
         models."""
 
 

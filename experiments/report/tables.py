@@ -133,6 +133,7 @@ def greedy_by_family(rows: Rows) -> Table:
     found = excess(rows).loc["min-transpose"]
     means = found.groupby(level="family").mean().round(2)
     optimum = good(rows, "strategies").query("strategy == @OPTIMAL and objective == 'min-transpose'")
+    optimum = optimum[optimum["model"].isin(found.index.get_level_values("model"))]  # of the same models
     means.insert(0, "optimum", optimum.groupby("family")["value"].mean().round(2))
     frame = means.sort_values("push", ascending=False).reset_index()
     return Table(
@@ -221,7 +222,8 @@ def runtimes(rows: Rows) -> Table:
         )  # fmt: skip
     columns = ["runtime", "way", "models", "other file", "time", "interval", "slower", "faster", "least", "most"]
     note = (
-        "Time on one thread by that of min-executed's file in the same rounds, where the file is another one: "
+        "Time on one thread by that of min-executed's file in the same rounds, where the file is another one (in more "
+        "than its metadata): "
         "geometric means of medians and of the ends of their 95 % intervals. Slower and faster are the models whose "
         "interval is above or below 1. LiteRT runs files in its own format, which are laid out for its kernels."
     )
@@ -407,7 +409,9 @@ def plot_ablation(rows: Rows) -> Figure:
     axes = figure.subplots()
     for number, objective in enumerate(sums):
         axes.barh(np.arange(len(sums)) + 0.4 * number, sums[objective], 0.4, label=objective)
-    axes.set_yticks(np.arange(len(sums)) + 0.2, [f"without {name}" for name in sums.index])
+    axes.set_yticks(
+        np.arange(len(sums)) + 0.2, [f"without {name}" if name != "nothing" else "all of it" for name in sums.index]
+    )
     axes.set(xlabel="sum of optima")
     axes.legend()
     return figure
