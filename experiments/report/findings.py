@@ -125,10 +125,13 @@ FINDINGS: tuple[tuple[str, Callable[[Rows], str]], ...] = (
 """The findings in their order, each with the measurement that it is made of."""
 
 
-def findings(rows: Rows) -> str:
-    """All findings of what was measured, in Markdown; nothing of fewer models than :data:`FEWEST`."""
+def findings(rows: Rows, folder: str = "") -> str:
+    """All findings of what was measured, in Markdown, for a page in the report's folder, or beside that ``folder``;
+    nothing of fewer models than :data:`FEWEST`.
+    """
     told = [tell(rows) for name, tell in FINDINGS if good(rows, name)["model"].nunique() >= FEWEST]
-    numbered = (_wrapped(f"{number}. {each}", 3) for number, each in enumerate(told, 1))
+    placed = (each.replace("](plots/", f"]({folder}/plots/") if folder else each for each in told)
+    numbered = (_wrapped(f"{number}. {each}", 3) for number, each in enumerate(placed, 1))
     return "\n\n".join([_wrapped(corpus(rows)), "\n".join(numbered)]).strip()
 
 
@@ -137,10 +140,9 @@ def _wrapped(sentences: str, indent: int = 0) -> str:
     return fill(words, 120, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
-def with_findings(page: str, found: str, folder: str) -> str:
-    """A page whose findings are these; links lead into the report's folder beside it. A page without marks stays."""
+def with_findings(page: str, found: str) -> str:
+    """A page whose findings are these. A page without marks stays."""
     start, end = (page.find(mark) for mark in MARKS)
     if start < 0 or end < start:
         return page
-    found = found.replace("](plots/", f"]({folder}/plots/")
     return f"{page[: start + len(MARKS[0])]}\n\n{found}\n\n{page[end:]}"

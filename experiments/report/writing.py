@@ -52,7 +52,7 @@ def write(folder: Path, rows: Rows) -> None:
     """Write the report, its tables and its plots, and its findings into a page of the folder's name beside it."""
     told, page = text(rows), folder.with_name(f"{folder.name}.md")
     if page.is_file() and len(good(rows, "strategies")):
-        page.write_text(with_findings(page.read_text(), findings(rows), folder.name))
+        page.write_text(with_findings(page.read_text(), findings(rows, folder.name)))
     matplotlib.rcParams["svg.hashsalt"] = TITLE  # the same plot, the same bytes
     (folder / "REPORT.md").write_text(told)
     body = markdown.markdown(told, extensions=["tables"])

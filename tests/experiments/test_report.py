@@ -124,11 +124,12 @@ def test_the_published_report_is_what_its_rows_say(models: str) -> None:
 def test_the_published_page_has_what_its_rows_show() -> None:
     """No number of the findings is typed by hand."""
     docs = Path(__file__).parents[2] / "docs"
-    page, found = (docs / "research.md").read_text(), findings(read(docs / "research" / "rows"))
-    assert found in (docs / "research" / "REPORT.md").read_text()
-    assert with_findings(page, found, "research") == page and found.splitlines()[0] in page
-    assert with_findings(page.replace("networks", "others"), found, "research").count(found.splitlines()[0]) == 1
-    assert with_findings("no marks", found, "research") == "no marks" and all(mark in page for mark in MARKS)
+    page, rows = (docs / "research.md").read_text(), read(docs / "research" / "rows")
+    found = findings(rows, "research")
+    assert with_findings(page, found) == page and found in page and "](research/plots/" in found
+    assert with_findings(page.replace(" networks", " others"), found).count(found) == 1
+    assert with_findings("no marks", found) == "no marks" and all(mark in page for mark in MARKS)
+    assert findings(rows) in (docs / "research" / "REPORT.md").read_text()
 
 
 def test_findings_tell_networks_from_other_graphs() -> None:
