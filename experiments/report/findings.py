@@ -62,8 +62,8 @@ def integral(rows: Rows) -> str:
     tight = (some["bound"]["LP relaxation (HiGHS)"] == least).sum()
     lower = (found["value"][list(OUTSIDE)].min(axis=1) < found["value"]["layoutsolve"]).sum()
     return f"""**The problem is nearly integral** (*Engines on the same instances*; [figure](plots/engines.svg), rows
-        `engines.csv`). Of {len(best)} instances {len(some)} have an optimum above 0, on which alone a bound says
-        anything. The LP relaxation, rounded up, is the best value that is known on {tight} of these. Within their limit
+        `engines.csv`). Of {len(best)} instances {len(some)} have an optimum above 0, on which alone a bound
+        counts. The LP relaxation, rounded up, is the best value that is known on {tight} of these. Within their limit
         of time engines come to that value: {", ".join(reached)}; on {lower or "none"} one is below layoutsolve. It
         could be false for candidate sets that are larger than those of the search, and of other structures: grids in
         which all neighbours conflict have a gap. What an engine has when the clock cuts it off differs from run to
