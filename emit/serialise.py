@@ -145,8 +145,14 @@ def _keep_versions(model: ModelProto, version: int, source: ModelProto, origins:
 
 
 def _declare(model: ModelProto, source: ModelProto) -> None:
-    """State sizes of outputs that are open as a source in ONNX does, which may state what nobody can infer."""
-    kinds = {port.name: port.type.tensor_type.shape.dim for port in source.graph.output}
+    """State sizes of outputs that are open, and types of those of which nothing is known, as a source in ONNX does,
+    which may state what nobody can infer.
+    """
+    types = {port.name: port.type for port in source.graph.output}
+    kinds = {name: kind.tensor_type.shape.dim for name, kind in types.items()}
+    for port in model.graph.output:
+        if not port.type.WhichOneof("value") and port.name in types:
+            port.type.CopyFrom(types[port.name])
     given = {dim.dim_param for port in model.graph.input for dim in port.type.tensor_type.shape.dim}
     moved = _moved(model)
     for port in (port for port in model.graph.output if port.name not in moved):

@@ -403,3 +403,17 @@ def test_concatenations_of_unknown_rank() -> None:
     result = converted(model)
     alike(model, result, {"x": image(), "s": np.array([3, 8, 5], np.int64)})
     assert operators(result)["Concat"] == 3
+
+
+@pytest.mark.parametrize("within", ["y = Reshape(x, s)", "r = Reshape(x, s) y = Sigmoid(r)", "y = Squeeze(x, s)"])
+@pytest.mark.parametrize("stated", ["float[a, b]", "float[2, n]", "float[a, b, c]"])
+def test_an_output_of_an_opened_branch_keeps_its_stated_type(within: str, stated: str) -> None:
+    """The rank is known to nobody but to who wrote the file; an output without a type is no valid model."""
+    source = text(
+        f"g ({IMAGE} x, int64[count] s) => ({IMAGE} w, {stated} z)"
+        f"{{ u = {TO}(x) v = Sigmoid(u) w = {FRO}(v) c = Constant<value_int: int = 1>() taken = Cast<to = 9>(c)"
+        f" z = If(taken)<then_branch = t () => (y) {{ {within} }}, else_branch = e () => (x2) {{ x2 = Neg(x) }}> }}"
+    )
+    result = converted(source)
+    assert not operators(result)["If"]
+    assert result.graph.output[1].type == source.graph.output[1].type
