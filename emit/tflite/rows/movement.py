@@ -375,8 +375,17 @@ def depth_to_space(call: Call) -> None:
 
 @row("SpaceToDepth", quantised=moves)
 def space_to_depth(call: Call) -> None:
-    """SpaceToDepth on channels-last images."""
-    call.write("SPACE_TO_DEPTH", [_channels_last(call)], block_size=call.attribute("blocksize"))
+    """SpaceToDepth on channels-last images; in the order CRD the channels are arranged behind."""
+    size, operands = call.attribute("blocksize"), [_channels_last(call)]
+    if call.attribute("mode", "DCR") == "DCR":
+        call.write("SPACE_TO_DEPTH", operands, block_size=size)
+        return
+    made = call.output.shape
+    if isinstance(made[3], Size):
+        raise ExpressionError("the number of its channels is dynamic", "fix it with --shape")
+    order = np.arange(made[3]).reshape(size, size, -1).transpose(2, 0, 1).reshape(-1)
+    deep = call.move("SPACE_TO_DEPTH", operands[0], [], made, block_size=size)
+    call.write("GATHER", [deep, call.constant(order)], axis=3)
 
 
 def _channels_last(call: Call) -> int:

@@ -288,8 +288,9 @@ def depth_space(site: Site) -> Rule:
     shallow, deep = (site.required(0), site.output()) if deepening else (site.output(), site.required(0))
     block = site.attribute("blocksize")
     extents: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
+    given = site.attribute("mode", "DCR")
     modes: dict[str, Dims] = {"DCR": (("n",), ("a", "b", "c"), ("h",), ("w",))}
-    if not deepening:
+    if not deepening or given == "CRD":  # SpaceToDepth has the attribute from opset 28 on
         modes["CRD"] = (("n",), ("c", "a", "b"), ("h",), ("w",))
     exchanged = {"a": "b", "b": "a", "h": "w", "w": "h"}
 
@@ -304,10 +305,10 @@ def depth_space(site: Site) -> Rule:
 
     def way(mode: str, turned: bool) -> Way:
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-            return site.same() if deepening else site.same({"mode": mode})
+            return site.same() if given == mode else site.same({"mode": mode})
 
         return Way(Placed(ports(modes[mode], turned), free=frozenset("nchw")), rewrite, mode)
 
     nothing = Way(Arranged(frame=0), lambda row, shapes: (), "nothing")
     ways = (*(way(mode, turned) for turned in (False, True) for mode in modes), nothing)
-    return Rule((0,), ports(modes[site.attribute("mode", "DCR")]), ways, extents, letters=("NCHW", "NCHW"))
+    return Rule((0,), ports(modes[given]), ways, extents, letters=("NCHW", "NCHW"))
