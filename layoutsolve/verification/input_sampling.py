@@ -22,7 +22,10 @@ middle, and the ends of the range.
 """
 
 WIDE = 3.0
-"""How large floats are where they are normally distributed or extreme; others are in [-1, 1]."""
+"""How large floats are where they are normally distributed; others are in [-1, 1], but for extreme ones."""
+
+FAR = 8.0
+"""How large floats are where they are extreme: beyond where RELU6, HARD_SWISH and HARD_SIGMOID limit them."""
 
 WHOLE = 9
 """How large integers are where they are normally distributed and nothing speaks against it; others are 0 to 3."""
@@ -333,7 +336,7 @@ def _drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sam
         ends = np.iinfo(dtype)
         bounded = allowed.within(Limits(ends.min, ends.max))
         return np.rint(_spread(how, dtype, shape, generator, bounded)).astype(dtype)
-    wide = {"normal": Limits(-WIDE, WIDE), "extreme": Limits(-WIDE, WIDE)}.get(how, Limits(-1, 1))
+    wide = {"normal": Limits(-WIDE, WIDE), "extreme": Limits(-FAR, FAR)}.get(how, Limits(-1, 1))
     bounded = allowed if np.isfinite([allowed.low, allowed.high]).all() else wide
     found = _spread(how, "float32", shape, generator, bounded)
     if dtype.startswith("complex"):

@@ -39,11 +39,11 @@ Kind = Literal["float", "quantised", "exact"]
 class Distance:
     """How far an output is from the reference.
 
-    ``relative`` is ``maximum`` over the range of the reference. ``steps`` counts, for quantised outputs, the elements
-    that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty. ``count`` is
-    how many elements were compared, and ``means`` are the mean errors for each input of the model. ``unit`` is how many
-    steps are near enough, and ``near`` how many elements are. ``of_shape`` says whether the output has the reference's
-    shape.
+    ``relative`` is ``maximum`` over the range of the reference (:func:`least_range`). ``steps`` counts, for quantised
+    outputs, the elements that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is
+    empty. ``count`` is how many elements were compared, and ``means`` are the mean errors for each input of the model.
+    ``unit`` is how many steps are near enough, and ``near`` how many elements are. ``of_shape`` says whether the output
+    has the reference's shape.
     """
 
     maximum: float
@@ -93,6 +93,13 @@ class Distance:
         return f"{errors}, cosine {self.cosine:.6f}{steps}"
 
 
+def least_range(port: Port) -> float:
+    """The range that floats are taken to have at least, as a share of the largest: what is nearly one number, as the
+    sum of a softmax, has a range of roundings alone.
+    """
+    return 1.0 if "16" in port.dtype else 1 / 64
+
+
 def kind(port: Port) -> Kind:
     """How the numbers of an output are to be compared."""
     if port.quantised:
@@ -136,17 +143,18 @@ def distance(port: Port, pairs: Sequence[tuple[Array, Array]], steps: int = 1) -
     if expected.dtype.kind == "U":
         expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
     ends = np.cumsum([each.size for each in references])[steps - 1 : -1 : steps].tolist()
-    return _distance(expected, actual, STEPS[port.bits] if port.quantised else 0, ends)
+    unit, least = (STEPS[port.bits], 0.0) if port.quantised else (0, least_range(port))
+    return _distance(expected, actual, unit, ends, least)
 
 
-def _distance(expected: Array, actual: Array, unit: int, ends: Sequence[int]) -> Distance:
+def _distance(expected: Array, actual: Array, unit: int, ends: Sequence[int], least: float) -> Distance:
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     finite = np.isfinite(expected) & np.isfinite(actual)
     gap = np.abs(np.where(finite, expected, 0) - np.where(finite, actual, 0))
     error = np.where(same, 0.0, np.where(finite, gap, np.inf))
     maximum, usable = float(error.max(initial=0)), expected[np.isfinite(expected)]
-    span = float(np.ptp(usable)) if usable.size else 0.0
-    span = span or float(np.abs(usable).max(initial=0)) or 1.0
+    spread, size = (float(np.ptp(usable)) if usable.size else 0.0), float(np.abs(usable).max(initial=0))
+    span = max(spread, least * size) if spread else size or 1.0
     mean, *means = (float(each.mean()) if each.size else 0.0 for each in (error, *np.split(error, ends)))
     steps = np.bincount(np.minimum(error, 4).astype(int), minlength=5).tolist() if unit else []
     cosine, near = _cosine(expected, actual), int(np.count_nonzero(error <= unit)) if unit else 0

@@ -15,7 +15,7 @@ from math import prod, sqrt
 import numpy as np
 
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.metrics import Distance, distance, kind, numbers
+from layoutsolve.verification.metrics import Distance, distance, kind, least_range, numbers
 from layoutsolve.verification.runtimes import Port
 
 TIE, WIDEST_TIE = 1 / 32, 1 / 4
@@ -201,7 +201,7 @@ class Tally:
             with np.errstate(invalid="ignore"):
                 last = np.spacing(np.abs(expected.reshape(-1))).astype(np.float64)
             error[error <= np.maximum(LAST * last, LEFT)] = 0
-        least = 1.0 if "16" in self.port.dtype else 1 / 64
+        least = least_range(self.port)
         span = _span(numbers(expected, self.port).reshape(-1, 1), error.reshape(-1, 1) == np.inf, least)
         noise = np.zeros_like(error) if noisy is None else NOISY * self._error(actual, noisy, ignored)
         noise = np.where(np.isfinite(noise), noise, 0)
