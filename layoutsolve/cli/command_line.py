@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from layoutsolve.base.wording import printable
+from layoutsolve.base.wording import nearest, printable
 from layoutsolve.cli import commands, console, conversions, parser
 from layoutsolve.errors import (
     FAILED,
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = COMMANDS.get(given[0]) if given else None
     parse, run = command or (parser.parse, conversions.run)
     try:
+        if command is None and given:
+            _check_word(given[0])
         options = parse(given[1:] if command else given)
     except OSError as error:  # of printing the help: all else is wrapped
         return console.unsaid(error)
@@ -40,6 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.say(f"layoutsolve: {_line(error)}", sys.stderr)
         return FAILED
     return attempt(options, run)
+
+
+def _check_word(word: str) -> None:
+    """Raise :class:`OptionError` for a first word that is nearly a command, and no file."""
+    if word.isalpha() and not Path(word).exists() and (meant := nearest(word, COMMANDS)):
+        raise OptionError(f"'{word}' is no command, and no file has that name{meant}")
 
 
 def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
@@ -65,9 +74,10 @@ def _line(error: ConversionError) -> str:
     said = str(error)
     if isinstance(error, OptionError):
         from layoutsolve.conversion.arguments import NAMES
+        from layoutsolve.conversion.provenance import option_name
 
         name, colon, told = said.partition(": ")
-        said = f"--{name.replace('_', '-')}: {told}" if colon and name in NAMES else said
+        said = f"{option_name(name)}: {told}" if colon and name in NAMES else said
     return said if isinstance(error, UnsupportedError) else printable(said)
 
 

@@ -98,7 +98,7 @@ def _all_signatures(options: argparse.Namespace, source: Content) -> list[str] |
     if not keys:
         raise OptionError("the model has no signatures: leave out --signature all")
     single = ("by_plan", "certify", "check", "extract", "plan", "report", "stage")
-    given = [f"--{name.replace('_', '-')}" for name in single if getattr(options, name) is not None]
+    given = [parser.option_of(name) for name in single if getattr(options, name) is not None]
     if given or options.file == "-":
         what = given[0] if given else "-o -"
         raise OptionError(f"--signature all writes several models, and {what} is for one: name a signature")

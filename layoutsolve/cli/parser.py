@@ -21,7 +21,7 @@ from layoutsolve.cli.options import (
 )
 from layoutsolve.conversion.choices import Format
 from layoutsolve.errors import OptionError
-from layoutsolve.io.patterns import STANDARD_INPUT, is_many
+from layoutsolve.io.patterns import ENDINGS, STANDARD_INPUT, format_of, is_many
 
 CHECKING = ("json", "debug", "from", "to", "lowering")
 """The options that may go with a check, beside those that name files."""
@@ -68,6 +68,9 @@ def _check_files(options: argparse.Namespace) -> None:
     ):
         if file == "-":
             raise OptionError(f"argument {name}: {told} is written to a file: give its name")
+    ending = format_of(None, options.file)
+    if options.format and (options.file or "").endswith(ENDINGS) and options.format != ending:
+        raise OptionError(f"argument --format: the ending of -o is that of {ending}: give one name, or leave it out")
     if options.extract == "":
         raise OptionError("argument --extract-metadata: the name of the folder is empty")
 
@@ -90,7 +93,13 @@ def _check_checking(options: argparse.Namespace) -> None:
 def _check_determined(options: argparse.Namespace, free: Sequence[str], document: str) -> None:
     """What determines the conversion goes with those options alone that it leaves ``free``."""
     for name in (name for name in said(options) if name not in free):
-        raise OptionError(f"{document} determines the conversion: leave out the option of '{name}'")
+        raise OptionError(f"{document} determines the conversion: leave {option_of(name)} out")
+
+
+def option_of(name: str) -> str:
+    """What is written on a command line for a key of the options, or of :func:`said`."""
+    actions = _parser()._actions
+    return next(each.option_strings[-1] for each in actions if each.dest.removeprefix("cut_") == name)
 
 
 def _check_dry_run(options: argparse.Namespace) -> None:

@@ -196,7 +196,7 @@ def _format(name: str, value: object) -> str:
     if isinstance(value, str) and value not in FORMATS:
         formats = " or ".join(f"'{each}'" for each in FORMATS)
         raise OptionError(
-            f"{name} is the format, {formats}, not {brief(value)}: layoutsolve.cut ends a model at a tensor"
+            f"{name}: a format is {formats}, not {brief(value)}; layoutsolve.cut ends a model at a tensor"
         )
     return choice(name, value, FORMATS)
 
@@ -263,7 +263,7 @@ class Options:
             self._check_format()
         if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
             allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
-            raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
+            raise OptionError(f"contrib: {allowing}; leave it or the target out")
         if self.quant == "qoperator" and not self.goal.target.qoperator:
             running = f"target '{self.goal.target.name}' does not run int8 operators such as QLinearConv correctly"
             raise OptionError(f"quant: {running}; use qdq, or another target")

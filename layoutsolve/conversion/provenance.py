@@ -113,7 +113,7 @@ class Provenance:
 
     def _words(self) -> Iterator[str]:
         for name, value in self.options.items():
-            option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+            option = option_name(name)
             if name in ("inputs", "outputs", "layouts", "shapes"):
                 yield from _named(option, value)
             elif name == "target" and self.target:
@@ -123,6 +123,11 @@ class Provenance:
         for end, names in self.part.items():
             yield from (f"--{end}={name}" for name in names)
         yield from (f"--lowering={name}" for name in dict.fromkeys(name for name, _ in self.lowerings.values()) if name)
+
+
+def option_name(name: str) -> str:
+    """What an argument of :func:`layoutsolve.convert` is called on the command line."""
+    return f"--{_OPTIONS.get(name, name).replace('_', '-')}"
 
 
 def _named(option: str, value: object) -> Iterator[str]:

@@ -32,6 +32,15 @@ _RATIO, _ROOM = 10, 64 << 20
 
 _SHOWN = 8
 
+_TORCH = "export PyTorch's with torch.onnx.export or litert-torch first"
+_EXPORTS = {
+    ".keras": "convert Keras's with tf.lite.TFLiteConverter first",
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".pt2": _TORCH,
+}
+"""What to do about archives in which frameworks keep models of their own, by the endings of their names."""
+
 _TFLITE_SECTION = 3
 """The number of TFLiteModel in ``AnySectionDataType`` (LiteRT-LM's ``litertlm_header_schema.fbs``)."""
 
@@ -68,7 +77,8 @@ def chosen(found: dict[str, Buffer], member: str, path: str) -> tuple[str, Buffe
     """
     shown = printable(path)
     if not found:
-        raise ModelError(f"'{shown}' has no model of TensorFlow Lite or ONNX: give one that has")
+        remedy = _EXPORTS.get(Path(path).suffix.lower(), "give one that has")
+        raise ModelError(f"'{shown}' has no model of TensorFlow Lite or ONNX: {remedy}")
     if not member and len(found) == 1:
         return next(iter(found.items()))
     if member in found:

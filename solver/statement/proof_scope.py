@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from layoutsolve.ir.graph import KEPT, Graph, Node
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
@@ -38,7 +39,7 @@ def kept_operators(
     for node in (graph.nodes[number] for number, rule in rules.items() if rule.kept):
         movable = any(_has_orders(graph, name) for name in (*node.inputs, *node.outputs))
         if node.op.removeprefix(KEPT) not in MOVES and movable:
-            counts[operator_name(node).removeprefix(KEPT)] += 1
+            counts[operator_name(replace(node, op=node.op.removeprefix(KEPT)))] += 1
     if transposes:
         stated = [(number, graph.nodes[number], rule) for number, rule in rules.items()]
         counts.update(COLLECTED for _, node, rule in stated if _collects(graph, node, rule))

@@ -657,7 +657,7 @@ def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\n  resting on the search: transposes + layout penalty 2 (at least 0), " in capsys.readouterr().out
     for options, message in (
         (["--check", str(record)], "a.onnx': No such file"),
-        (["--check", str(record), "--objective", "min-bytes"], "leave out the option of 'objective'"),
+        (["--check", str(record), "--objective", "min-bytes"], "leave --objective out"),
         (["--check", str(record), "--certify", str(record)], "leave --certify out"),
         (["--check", str(record), "-o", "-"], "give its name with -o"),
         (["--check", str(source), "-o", str(output)], "cannot read|is no certificate"),

@@ -265,6 +265,11 @@ def test_target_option(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         (b"hello, this is a text file\n" * 9, "is neither a TensorFlow Lite nor an ONNX model"),
         (bytes(range(256)) * 4, "is neither a TensorFlow Lite nor an ONNX model"),
         (small_model()[:200], "layoutsolve: "),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer; fetch the file itself"),
+        (b"\n<!DOCTYPE html><html></html>", "it is a web page; download the file itself"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(99), "an HDF5 file, as Keras writes; convert it with tf.lite.TFLiteConverter"),
+        (b"\x80\x02}q\x00" + bytes(99), "a pickle, as PyTorch writes; export the model"),
+        (b"\x18\0\0\0ORTM" + bytes(99), "ORT format; give the ONNX model"),
     ],
 )
 def test_bad_files(content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,6 +287,17 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
 
 
+def test_words_near_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt command is not read as the name of a model; a file of that name is."""
+    refused(
+        ["banch", "x.onnx"],
+        "'banch' is no command, and no file has that name (did you mean 'bench'?)",
+        tmp_path,
+        capsys,
+    )
+    refused(["model"], "cannot read 'model'", tmp_path, capsys)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -295,6 +311,9 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),
         (["--inputs", "sideways"], "unknown choice"),
         (["--layout", "image"], "NAME=SRC:DST"),
+        (["--format", "tflit"], "--format: a format is 'onnx' or 'tflite', not 'tflit'"),
+        (["--format", "tflite", "-o", "x.onnx"], "argument --format: the ending of -o is that of onnx"),
+        (["--format", "onnx", "-o", "x.tflite"], "argument --format: the ending of -o is that of tflite"),
         (["--layout", "nobody=NHWC:NCHW"], "no tensor is called"),
         (["--layout", "image=NHWC:NCHW", "--layout", "image=NHWC:NWHC"], "two different layouts"),
         (["--opset", "10"], "opset 10"),

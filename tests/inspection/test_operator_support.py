@@ -187,12 +187,14 @@ def kept(*operators: str) -> onnx.ModelProto:
     ]
     last = "t"
     for number, op in enumerate(operators):
-        nodes.append(onnx.helper.make_node(op, [last], [f"y{number}"]))
+        domain, _, name = op.rpartition(":")
+        nodes.append(onnx.helper.make_node(name, [last], [f"y{number}"], domain=domain))
         last = f"y{number}"
     nodes.append(onnx.helper.make_node("Transpose", [last], ["z"], **back))
     ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3, 4, 5]) for name in "xz"]
     graph = onnx.helper.make_graph(nodes, "kept", ports[:1], ports[1:])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    sets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("com.acme", 1)]
+    return onnx.helper.make_model(graph, opset_imports=sets, ir_version=8)
 
 
 def test_what_is_proven_is_told_with_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,6 +223,15 @@ def test_what_is_proven_is_told_with_what_is_kept(tmp_path: Path, capsys: pytest
         assert f"proven minimal again{words}:" in capsys.readouterr().out
         assert main([path, "-o", out, "--check", proof, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kept_operators"] == counts
+
+
+@pytest.mark.parametrize("operator", ["com.acme:Mine", "Bernoulli"])
+def test_what_is_kept_has_the_name_of_its_domain(operator: str) -> None:
+    """None of those that it has while it is converted."""
+    model = kept(operator)
+    found = layoutsolve.convert(model)
+    assert found.report["kept_operators"] == {operator: 1}
+    assert KEPT not in f"{found.report}{found.explain()}"
 
 
 @pytest.mark.parametrize("left", [False, True])

@@ -135,6 +135,9 @@ def test_what_has_no_model(tmp_path: Path) -> None:
     path.write_bytes(zipped({"readme.txt": b"x"}))
     with pytest.raises(ModelError, match="has no model of TensorFlow Lite or ONNX"):
         load(path)
+    path.rename(tmp_path / "a.pt")
+    with pytest.raises(ModelError, match=r"export PyTorch's with torch\.onnx\.export"):
+        load(tmp_path / "a.pt")
     with pytest.raises(ModelError, match="cannot read"):
         load(tmp_path / "none.zip" / "a.tflite")
 

@@ -36,6 +36,18 @@ from layoutsolve.ir.graph import Array
 IDENTIFIER = b"TFL3"
 """What is at byte 4 of every model."""
 
+_ORT_FORMAT = b"ORTM"
+
+_OTHERS: Mapping[bytes, str] = {
+    b"version https://git-lfs": "a Git LFS pointer; fetch the file itself with 'git lfs pull'",
+    b"\x89hdf": "an HDF5 file, as Keras writes; convert it with tf.lite.TFLiteConverter first",
+    b"\x80": "a pickle, as PyTorch writes; export the model with torch.onnx.export or litert-torch first",
+    b"<?xml": "XML, as OpenVINO writes; give the model that it was made from",
+    b"<!doctype": "a web page; download the file itself",
+    b"<html": "a web page; download the file itself",
+}
+"""What files are that are taken for models, by how they begin, in small letters."""
+
 _SPARSE_INDICES: Mapping[int, type[np.generic]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 """The types of the indices of sparse dimensions by the classes of their vectors."""
 
@@ -50,7 +62,7 @@ def parse(data: bytes | memoryview, called: str = "the model") -> Model:
     """Read a model, which is ``called`` so in messages. Raises :class:`ModelError` on anything that is not one."""
     view = memoryview(data).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != IDENTIFIER:
-        raise ModelError(f"{called} is neither a TensorFlow Lite nor an ONNX model")
+        raise ModelError(f"{called} is neither a TensorFlow Lite nor an ONNX model{_instead(bytes(view[:64]))}")
     try:
         model = _Reader(view).model()
     except BROKEN as error:
@@ -58,6 +70,14 @@ def parse(data: bytes | memoryview, called: str = "the model") -> Model:
     for position, subgraph in enumerate(model.subgraphs):
         check_subgraph(position, subgraph)
     return model
+
+
+def _instead(head: bytes) -> str:
+    """What a file is that begins so, and what to do about it; '' where that is not known."""
+    if head[4:8] == _ORT_FORMAT:
+        return ": it is one in ORT format; give the ONNX model that it was made from"
+    begins = head.lstrip()
+    return next((f": it is {what}" for start, what in _OTHERS.items() if begins.lower().startswith(start)), "")
 
 
 def _damage(error: Exception) -> str:
