@@ -139,6 +139,11 @@ class Conversion:
         return moves(self.model)
 
     @property
+    def bytes_moved(self) -> int:
+        """Bytes that Transposes of the written model write in one inference."""
+        return self.price.bytes
+
+    @property
     def selected(self) -> int:
         """Number of int8 layers that select weights at load time."""
         return selects(self.model)
@@ -218,7 +223,7 @@ class Conversion:
             "transposes": self.operators.count(self.transpose),
             "hidden_transposes": self.price.hidden,
             "reshapes": self.operators.count(self.reshape),
-            "bytes_moved": self.price.bytes,
+            "bytes_moved": self.bytes_moved,
             "bytes_copied": self.price.copies,
             **({} if self.crossings is None else {"crossings": len(self.crossings)}),
             "bound": self.bound,

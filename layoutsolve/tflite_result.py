@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from layoutsolve.conversion.provenance import Provenance, of_facts
@@ -18,7 +19,7 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.files import Output
 from layoutsolve.io.source import Content
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.ir.graph import Graph, Origin, element_bytes
 from layoutsolve.proto.data_movement import Moves
 from layoutsolve.result import Conversion
 from layoutsolve.solver import Assignment, Boundary
@@ -62,6 +63,19 @@ class TfliteConversion(Conversion):
     def moves(self) -> Moves:
         """Transposes and Reshapes of the written model."""
         return counted_moves(self.written, self.price.hidden)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that TRANSPOSEs of the written model write in one inference, dynamic sizes taken as 1."""
+        if not self.kept:
+            return self.price.bytes
+        made = [
+            graph.tensors[operator.outputs[0]]
+            for graph in self.written.subgraphs
+            for operator in graph.operators
+            if operator.name == self.transpose
+        ]
+        return sum(int(prod(tensor.shape) * element_bytes(tensor.dtype)) for tensor in made)
 
     @property
     def selected(self) -> int:

@@ -105,7 +105,7 @@ def _nodes(draft: Draft, flows: Flows, source: Origins | None) -> list[Gap]:
 
 def _refused(error: ExpressionError) -> UnsupportedError:
     """What is said of a model where that is no matter of one node."""
-    return UnsupportedError([Gap(0, -1, "(model)", "", f"in LiteRT {error.reason}", error.remedy)])
+    return UnsupportedError([Gap(0, -1, "(model)", "", f"LiteRT does not express it: {error.reason}", error.remedy)])
 
 
 def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
@@ -200,8 +200,10 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
     row = ROWS.get(call.op)
     if row is None or node.op.startswith(KEPT):
         name = call.op.removeprefix(KEPT)
+        if name in ROWS and (unknown := _without_rank(draft.graph, call)):
+            raise ExpressionError(f"the rank of '{unknown}' is not known", "state its shape in the model")
         raise ExpressionError(
-            *_REFUSED.get(name, (f"no operator expresses {name}", "cut the model with --from or --to"))
+            *_REFUSED.get(name, (f"it has no operator for {name}", "cut the model with --from or --to"))
         )
     if _is_without_elements(call):
         return
@@ -214,6 +216,12 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
     draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
     row(call)
     call.close()
+
+
+def _without_rank(graph: Graph, call: Call) -> str:
+    """A tensor that a node reads or gives whose rank is not known, '' for none."""
+    names = (*call.node.inputs, *call.node.outputs)
+    return next((name for name in names if name and graph.values[name].foreign is not None), "")
 
 
 def _is_without_elements(call: Call) -> bool:

@@ -50,7 +50,7 @@ class End:
         if not letters:
             return f"stored with permutation {numbers}{by}"
         stored = "".join(letters[axis] for axis in self.permutation)
-        return f"stored as {stored} of {letters} (permutation {numbers}{by})"
+        return f"stored as {stored} instead of {letters} (permutation {numbers}{by})"
 
 
 def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bool) -> list[End]:

@@ -78,7 +78,7 @@ class Inspection:
     departure: Departure | None
     note: str = ""
     layers: tuple[Layer, ...] = ()
-    basis: str = "each computed from LiteRT's"
+    basis: str = "each computed from LiteRT's inputs to it"
 
     def __str__(self) -> str:
         return "\n".join((self.told, *lines_of(self.layers)) if self.layers else (self.told,))
@@ -90,8 +90,8 @@ class Inspection:
             return f"FAIL {self.departure}"
         if not self.compared and self.note:
             return f"pass {self.note}"
-        inside = f"{counted(self.compared, 'tensor')} inside"
-        return f"pass {inside}, {self.basis}{self.note and f'; {self.note}'}"
+        compared = counted(self.compared, "intermediate tensor")
+        return f"pass {compared}, {self.basis}{self.note and f'; {self.note}'}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,8 +73,8 @@ class Partial:
 
     def told(self, tensors: int, outputs: int) -> str:
         """Message where all other operators pass, after a comparison of so many intermediate tensors and outputs."""
-        right = f"{counted(tensors, 'tensor')} inside and {counted(outputs, 'output')}"
-        return f"LiteRT has no kernel for {self.said}; all else is right, with drawn numbers for what it gives: {right}"
+        right = f"{counted(tensors, 'intermediate tensor')} and {counted(outputs, 'output')}"
+        return f"LiteRT has no kernel for {self.said}; all else agrees, with random values for their outputs: {right}"
 
     @property
     def counting(self) -> bool:

@@ -49,7 +49,7 @@ Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
 
 OPTIMISER = "outputs agree without ONNX Runtime's graph optimizations, so that these diverge"
-UNSEEN = "tensors inside are not compared: they have more than {} MB in all (--verify-tensors compares them)"
+UNSEEN = "intermediate tensors are not compared: they have more than {} MB in all (--verify-tensors compares them)"
 """What is said of the tensors inside."""
 
 SAMPLES, SECONDS = 4, 10.0

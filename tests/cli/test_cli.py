@@ -130,21 +130,41 @@ def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[st
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
 
 
-@pytest.mark.parametrize("ends", ["nchw", "keep", "free"])
+@pytest.mark.parametrize("ends", ["nchw", "nhwc", "keep", "free"])
 @pytest.mark.parametrize(
-    ("shape", "already"), [((1, 3, 8, 8), True), ((1, 1, 9, 9), True), ((1, 8, 8, 3), False), ((1, 3, 8, 3), False)]
+    ("ending", "shape", "doubted"),
+    [
+        (".tflite", (1, 3, 8, 8), True),
+        (".tflite", (1, 1, 9, 9), True),
+        (".tflite", (1, 8, 8, 3), False),
+        (".tflite", (1, 3, 8, 3), False),
+        (".onnx", (1, 8, 8, 3), True),
+        (".onnx", (1, 3, 8, 8), False),
+    ],
 )
-def test_images_that_may_be_channels_first_already(
-    shape: tuple[int, ...], already: bool, ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_images_that_may_be_in_the_other_order(
+    ending: str, shape: tuple[int, ...], doubted: bool, ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A source that was exported from PyTorch may be; it is said where they are moved as if they were not."""
+    """PyTorch's in TensorFlow Lite and tf2onnx's in ONNX may be: it is said where a choice depends on it, with the
+    option that states the order, which gives what was meant.
+    """
     builder = Builder()
     y = builder.tensor("y", shape)
     builder.operator("ABS", [builder.input("x", shape)], [y], {})
-    (tmp_path / "net.tflite").write_bytes(builder.finish(y))
-    assert main([str(tmp_path / "net.tflite"), "--inputs", ends]) == 0
-    said = "'x' may have channels first in the source already, which 'keep' leaves so" in capsys.readouterr().out
-    assert said == (already and ends == "nchw")
+    path = tmp_path / "net.tflite"
+    path.write_bytes(builder.finish(y))
+    if ending == ".onnx":
+        path = tmp_path / "net.onnx"
+        layoutsolve.convert(tmp_path / "net.tflite").save(path)
+    assert main([str(path), "--inputs", ends, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    remedy = re.search(r"'x' \[[\d,]+\] is taken for (?:NCHW|NHWC): (--input) (\S+)", told)
+    assert (remedy is not None) == (doubted and ends in ("nchw", "nhwc"))
+    if remedy is not None:
+        assert main([str(path), *remedy.groups(), "--dry-run"]) == 0
+        first = shape if ending == ".tflite" else (shape[0], shape[3], *shape[1:3])
+        wanted = first if ends == "nchw" else (first[0], *first[2:], first[1])
+        assert f"input x: float32[{','.join(map(str, wanted))}]" in capsys.readouterr().out
 
 
 def test_convert_is_no_file(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -559,4 +579,4 @@ def test_one_is_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert main([str(path), *options]) == 0
         told += capsys.readouterr()
     assert not re.search(r"\b1 [A-Za-z]+s\b", "\n".join(told)), told
-    assert "1 operator, opset" in told[-6] and "1 tensor inside" in told[-4]
+    assert "1 operator, opset" in told[-6] and "1 intermediate tensor" in told[-4]

@@ -82,8 +82,11 @@ def test_options(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
     assert main([str(model), *options]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "  input image: float32[1,3,4,6], stored as NCHW of NHWC (permutation 0 3 1 2)" in lines
-    assert "  output sum: float32[1,3,2,3], stored as NCHW of NHWC (permutation 0 3 1 2, chosen by the solver)" in lines
+    assert "  input image: float32[1,3,4,6], stored as NCHW instead of NHWC (permutation 0 3 1 2)" in lines
+    assert (
+        "  output sum: float32[1,3,2,3], stored as NCHW instead of NHWC (permutation 0 3 1 2, chosen by the solver)"
+        in lines
+    )
 
 
 @pytest.mark.parametrize("option", ["--input", "--layout"])
@@ -91,7 +94,7 @@ def test_orders_are_told_in_the_letters_that_they_are_given_in(
     option: str, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(model), option, "image=BYXC:BCYX", "--dry-run"]) == 0
-    assert "stored as BCYX of BYXC (permutation 0 3 1 2)" in capsys.readouterr().out
+    assert "stored as BCYX instead of BYXC (permutation 0 3 1 2)" in capsys.readouterr().out
 
 
 def test_single_choices_go_before_general_ones(model: Path) -> None:

@@ -125,7 +125,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         assert f"{row.strategy} {row.price.transposes} + {row.price.hidden} · " in said
     for what in (
         f"Transposes {conversion.price.transposes} from {conversion.graph.figures.transposes}, proven minimal",
-        "image: stored as NCHW of NHWC (permutation 0 3 1 2)",
+        "image: stored as NCHW instead of NHWC (permutation 0 3 1 2)",
         "pass scores float maximum error",
         "Share of time of each operator",
         "options --inputs nchw --verify --profile",

@@ -146,7 +146,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*call, "--verify-data", str(tmp_path / "data"), "--verify-tensors"]) == 0
     told = capsys.readouterr().out
     assert "pass sum (float): maximum error 0 of the range (threshold 0.0001)" in told
-    assert "pass 2 tensors inside" in told
+    assert "pass 2 intermediate tensors" in told
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "ai_edge_litert"])

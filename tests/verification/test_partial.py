@@ -41,7 +41,7 @@ def test_all_others_are_verified(seed: int) -> None:
     right = layoutsolve.convert(source, custom="passthrough")
     found = layoutsolve.verify(source, right)
     assert (found.verdict, found.passed, found.code) == ("not verified", False, 4)
-    assert "no kernel for Unknown (1)" in found.refusal and "; all else is right" in found.refusal
+    assert "no kernel for Unknown (1)" in found.refusal and "; all else agrees" in found.refusal
     assert found.inspection is not None and found.inspection.compared and found.inspection.departure is None
     if NETWORKS[seed]:
         wrong = broken(right, NETWORKS[seed], seed)
@@ -70,7 +70,7 @@ def test_what_it_reads_and_gives(last: bool, external: bool) -> None:
     source = between(last)
     right = layoutsolve.convert(source, custom="passthrough", external_data=external or None)
     found = layoutsolve.verify(source, right)
-    counts = "1 tensor inside and 1 output" if last else "2 tensors inside and 2 outputs"
+    counts = "1 intermediate tensor and 1 output" if last else "2 intermediate tensors and 2 outputs"
     assert found.verdict == "not verified" and found.refusal.endswith(counts)
     wrong = broken(right, "bias rolled", 0)
     assert wrong is not None
@@ -161,7 +161,7 @@ def test_what_is_one_with_it(behind: bool, neighbour: str) -> None:
     source = joined(behind)
     right = layoutsolve.convert(source)
     found = layoutsolve.verify(source, right, tensors=True)
-    said = f"no kernel for Own (1), from which {neighbour} (1) cannot be separated; all else is right"
+    said = f"no kernel for Own (1), from which {neighbour} (1) cannot be separated; all else agrees"
     assert found.verdict == "not verified" and said in found.refusal
     assert [line.split()[1] for line in str(found).splitlines()[2:]] == ["ABS", "EXP"]
     next(node for node in right.model.graph.node if node.op_type == "Exp").op_type = "Sinh"

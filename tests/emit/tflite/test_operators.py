@@ -317,6 +317,19 @@ def test_what_litert_does_not_express_is_refused(operator: str) -> None:
         layoutsolve.convert(model, to="tflite")
 
 
+def test_what_has_no_known_rank_is_refused_for_that() -> None:
+    """The operator that makes it is refused by name, those that read it by the rank, as each has a form of its own."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18, "com.acme" : 1]> g (float[1, 4, 4, 3] x) => (float[1, 4, 4, 3] z)
+        { a = com.acme.Mine(x) b = Transpose <perm = [0, 2, 1, 3]>(a) z = Relu(b) }"""
+    )
+    with pytest.raises(UnsupportedError) as error:
+        layoutsolve.convert(model, to="tflite")
+    reasons = {gap.operator: gap.reason for gap in error.value.gaps}
+    assert "it has no operator for Mine" in reasons.pop("com.acme.Mine" if "com.acme.Mine" in reasons else "Mine")
+    assert reasons and all("the rank of '" in reason for reason in reasons.values())
+
+
 def test_inputs_have_their_names() -> None:
     model, _ = CASES["Add"][0].model("Add")
     written = layoutsolve.convert(model, to="tflite").content("")

@@ -11,10 +11,12 @@ import pytest
 import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
 from experiments.make import demo
+from layoutsolve.cli.command_line import main
 from layoutsolve.emit.tflite.sharing import VIEWS
 from layoutsolve.errors import CertificateError, OptionError, PlanError, UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from tests.builder import Builder, Quant
+from tests.frontend.tflite.test_custom import POOL
 from tests.random_models import network
 from tests.truth import litert
 
@@ -145,6 +147,29 @@ def test_what_cannot_be_better_stays_byte_for_byte() -> None:
     source = builder.finish(y)
     found = layoutsolve.convert(source, to="tflite")
     assert found.kept and found.content("") == source
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_figures_of_what_stays_are_those_of_the_file(
+    pooled: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not those of layouts that are not written: a source without Transposes moves nothing."""
+    builder = Builder()
+    x, order = builder.input("x", (1, 4, 4, 8)), builder.constant("order", np.array([0, 3, 1, 2], np.int32))
+    y = builder.tensor("y", (1, 2, 2, 8) if pooled else (1, 8, 4, 4))
+    if pooled:
+        builder.operator(
+            "CUSTOM:MaxPoolingWithArgmax2D", [x], [y, builder.tensor("where", (1, 2, 2, 8))], custom_options=POOL
+        )
+    else:
+        builder.operator("TRANSPOSE", [x, order], [y])
+    path = tmp_path / "a.tflite"
+    path.write_bytes(builder.finish(y))
+    found = layoutsolve.convert(path, to="tflite")
+    assert found.kept and found.report["bytes_moved"] == found.bytes_moved == (0 if pooled else 512)
+    assert main([str(path), "-o", str(tmp_path / "b.tflite")]) == 0
+    told = capsys.readouterr().out
+    assert f"{found.bytes_moved} bytes moved\n  layouts that are not written: " in told
 
 
 def test_memory_that_litert_shares_is_not_destroyed() -> None:

@@ -377,7 +377,9 @@ def test_images_are_channels_first_in_the_source() -> None:
             assert [dim.dim_value for dim in port.type.tensor_type.shape.dim] == shape
         moved = [str(end) for end in found.moved_ends]
         assert moved == (
-            [] if choice == "nchw" else [f"{name}: stored as NHWC of NCHW (permutation 0 2 3 1)" for name in "xy"]
+            []
+            if choice == "nchw"
+            else [f"{name}: stored as NHWC instead of NCHW (permutation 0 2 3 1)" for name in "xy"]
         )
         assert "Transpose" not in operators(found.model)
 
