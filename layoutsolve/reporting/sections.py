@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NOISELESS = 150.0
 """The SQNR in dB of a tensor that is off by nothing but what 32-bit floats round."""
 
+SHORT = 20
+"""Characters of a name that stays on one line of a table."""
+
 BARS = 14
 """Operators whose share of time is shown by itself."""
 
@@ -156,8 +159,9 @@ def verified(found: Verification) -> Markup:
         return section("Compared with the source", *said, _layers(layers, True) if layers else None)
     rows = []
     for each in found.outputs:
-        mark = element("span", "pass" if each.passed else "FAIL", class_="good" if each.passed else "bad")
-        rows.append((mark, element("code", each.name), element("span", each.kind, class_="whole"), each.reason))
+        mark = element("span", "pass" if each.passed else "FAIL", class_=f"{'good' if each.passed else 'bad'} whole")
+        name = element("code", each.name, class_=len(each.name) <= SHORT and "whole")
+        rows.append((mark, name, element("span", each.kind, class_="whole"), each.reason))
     inside: list[Markup] = []
     if found.inspection is not None:
         departs = found.inspection.departure is not None
@@ -169,7 +173,7 @@ def verified(found: Verification) -> Markup:
     truth = found.outputs[0].truth if found.outputs else "the source"
     return section(
         f"Compared with {truth} on {drawn}{kinds}{steps}",
-        table(("", "output", "numbers", "why"), rows),
+        table(("", "output", "kind", "why"), rows),
         *inside,
         _layers(found.inspection.layers, not found.passed) if found.inspection and found.inspection.layers else None,
     )

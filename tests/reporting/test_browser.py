@@ -242,6 +242,8 @@ def test_narrow_screens(browser: Any, tmp_path: Path, width: int, dark: bool) ->
         shown = Shown(browser, reported(folder, source, "--verify", "--profile"), dark, width).ready()
         page = shown.page
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        lines = page.evaluate("[...document.querySelectorAll('td .whole')].map(each => each.getClientRects().length)")
+        assert lines and {*lines} == {1}, "a short word is broken"
         wide = page.evaluate(WIDER, width)
         assert wide == []
         page.evaluate("document.getElementById('written').scrollIntoView()")
