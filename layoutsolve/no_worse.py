@@ -21,12 +21,13 @@ from layoutsolve.solver.theory.rules.transposed_operands import taken_operands
 if TYPE_CHECKING:
     import onnx
 
+    from layoutsolve.ir.graph import Graph
     from layoutsolve.result import Conversion
 
 SMALL = 1 << 12
 """Bytes that a Transpose moves in the time of any operator: below, layout penalties are no whole Transposes."""
 
-ARITHMETIC = ("Add", "Div", "Mul", "Sub")
+ARITHMETIC = ("Add", "Div", "Mul", "Pad", "Sub")
 """Operators that constants make nothing of, or a part of what is beside them."""
 
 
@@ -58,7 +59,7 @@ def no_worse(
         if model is not None and written_before(model, before):
             known = "it is what layoutsolve has written"
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
-    first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
+    first = Moves(graph.figures.transposes + _picked(graph), graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
     levels = without_groupings(goal.levels)
     cheaper = after.counts == first.counts and ranked(found.price, levels) < ranked(stays.price, levels)
@@ -90,6 +91,11 @@ def _is_small(found: Conversion) -> bool:
     """Whether Transposes move little, of sizes that are all known."""
     fixed = all(isinstance(size, int) for value in found.graph.values.values() for size in value.shape)
     return fixed and found.price.bytes < SMALL * found.price.transposes
+
+
+def _picked(graph: Graph) -> int:
+    """How many of a source's Gathers move all that they read as Transposes do."""
+    return sum(node.op == "Transpose" and node.origin.operator == "Gather" for node in graph.nodes)
 
 
 def _in_its_own_layouts(found: Conversion) -> Assignment:
