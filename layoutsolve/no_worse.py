@@ -61,10 +61,9 @@ def no_worse(
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
     first = Moves(graph.figures.transposes + _picked(graph), graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
-    levels = without_groupings(goal.levels)
-    cheaper = after.counts == first.counts and ranked(found.price, levels) < ranked(stays.price, levels)
-    timed = not {"hidden", "nanoseconds"}.isdisjoint(levels[0])
-    traded = after.transposes > first.transposes
+    timed = not {"hidden", "nanoseconds"}.isdisjoint(without_groupings(goal.levels)[0])
+    traded, alike = after.transposes > first.transposes, after.transposes == first.transposes
+    cheaper = alike and _is_cheaper(found, stays, after.reshapes - first.reshapes, timed=timed)
     if cheaper or after.gains(first, executed=timed and not (traded and _is_small(found))):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
@@ -91,6 +90,15 @@ def _is_small(found: Conversion) -> bool:
     """Whether Transposes move little, of sizes that are all known."""
     fixed = all(isinstance(size, int) for value in found.graph.values.values() for size in value.shape)
     return fixed and found.price.bytes < SMALL * found.price.transposes
+
+
+def _is_cheaper(found: Conversion, own: Assignment, more: int, *, timed: bool) -> bool:
+    """Whether layouts have a lower price than a source's own, at as many Transposes and some Reshapes ``more``, which
+    are worth bytes that are not moved where times are what counts.
+    """
+    levels = without_groupings(own.goal.levels)
+    worth = more == 0 or (timed and 0 < SMALL * more <= own.price.bytes - found.price.bytes)
+    return worth and ranked(found.price, levels) < ranked(own.price, levels)
 
 
 def _picked(graph: Graph) -> int:
