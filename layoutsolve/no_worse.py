@@ -103,7 +103,8 @@ def _is_cheaper(found: Conversion, own: Assignment, more: int, *, timed: bool) -
 
 def _picked(graph: Graph) -> int:
     """How many of a source's Gathers move all that they read as Transposes do."""
-    return sum(node.op == "Transpose" and node.origin.operator == "Gather" for node in graph.nodes)
+    origins = (node.origin for node in graph.nodes if node.op == "Transpose")
+    return sum(origin is not None and origin.operator == "Gather" for origin in origins)
 
 
 def _in_its_own_layouts(found: Conversion) -> Assignment:

@@ -222,9 +222,12 @@ def _as_grid(call: Call, table: Value, indices: Array) -> bool:
     exporter picks blocks that do not overlap: in the order of the axis, or of another one where Transposes alone read
     it, which take this one over.
     """
-    axis, name, draft = axis_of(call.attribute("axis", 0), len(table.shape)), call.outputs[0], call.draft
-    strides = _strides(indices)
-    if strides is None or table.quant is not None or table.data is not None or indices.size != table.shape[axis]:
+    name, draft, strides = call.outputs[0], call.draft, _strides(indices)
+    stored = table.quant is not None or name in draft.asked
+    if strides is None or stored or table.data is not None or not table.shape:
+        return False
+    axis = axis_of(call.attribute("axis", 0), len(table.shape))
+    if indices.size != table.shape[axis]:
         return False
     order = sorted(range(indices.ndim), key=lambda dim: -strides[dim])
     in_order = order == list(range(indices.ndim))
