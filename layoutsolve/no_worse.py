@@ -21,12 +21,13 @@ from layoutsolve.solver.theory.rules.transposed_operands import taken_operands
 if TYPE_CHECKING:
     import onnx
 
+    from layoutsolve.ir.graph import Graph
     from layoutsolve.result import Conversion
 
 SMALL = 1 << 12
 """Bytes that a Transpose moves in the time of any operator: below, layout penalties are no whole Transposes."""
 
-ARITHMETIC = ("Add", "Div", "Mul", "Sub")
+ARITHMETIC = ("Add", "Div", "Mul", "Pad", "Sub")
 """Operators that constants make nothing of, or a part of what is beside them."""
 
 
@@ -58,12 +59,11 @@ def no_worse(
         if model is not None and written_before(model, before):
             known = "it is what layoutsolve has written"
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=known)
-    first = Moves(graph.figures.transposes, graph.figures.reshapes, stays.price.hidden)
+    first = Moves(graph.figures.transposes + _picked(graph), graph.figures.reshapes, stays.price.hidden)
     after = moves(found.model, found.price.hidden)
-    levels = without_groupings(goal.levels)
-    cheaper = after.counts == first.counts and ranked(found.price, levels) < ranked(stays.price, levels)
-    timed = not {"hidden", "nanoseconds"}.isdisjoint(levels[0])
-    traded = after.transposes > first.transposes
+    timed = not {"hidden", "nanoseconds"}.isdisjoint(without_groupings(goal.levels)[0])
+    traded, alike = after.transposes > first.transposes, after.transposes == first.transposes
+    cheaper = alike and _is_cheaper(found, stays, after.reshapes - first.reshapes, timed=timed)
     if cheaper or after.gains(first, executed=timed and not (traded and _is_small(found))):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
@@ -90,6 +90,21 @@ def _is_small(found: Conversion) -> bool:
     """Whether Transposes move little, of sizes that are all known."""
     fixed = all(isinstance(size, int) for value in found.graph.values.values() for size in value.shape)
     return fixed and found.price.bytes < SMALL * found.price.transposes
+
+
+def _is_cheaper(found: Conversion, own: Assignment, more: int, *, timed: bool) -> bool:
+    """Whether layouts have a lower price than a source's own, at as many Transposes and some Reshapes ``more``, which
+    are worth bytes that are not moved where times are what counts.
+    """
+    levels = without_groupings(own.goal.levels)
+    worth = more == 0 or (timed and 0 < SMALL * more <= own.price.bytes - found.price.bytes)
+    return worth and ranked(found.price, levels) < ranked(own.price, levels)
+
+
+def _picked(graph: Graph) -> int:
+    """How many of a source's Gathers move all that they read as Transposes do."""
+    origins = (node.origin for node in graph.nodes if node.op == "Transpose")
+    return sum(origin is not None and origin.operator == "Gather" for origin in origins)
 
 
 def _in_its_own_layouts(found: Conversion) -> Assignment:

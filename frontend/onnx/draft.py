@@ -92,6 +92,16 @@ class Draft:
         nodes = self.source.proto.graph.node
         return Counter(name for node in nodes if node.op_type in PRODUCTS for name in node.input)
 
+    @cached_property
+    def transposed(self) -> Counter[str]:
+        """How often Transposes read tensors of the main graph, themselves or behind a Gather that they alone read."""
+        found = Counter[str]()
+        for node in reversed(self.source.proto.graph.node):
+            alone = node.op_type == "Gather" and found[node.output[0]] == self.uses[node.output[0]] > 0
+            if node.op_type == "Transpose" or alone:
+                found[node.input[0]] += 1
+        return found
+
     def forget(self, start: int) -> None:
         """Take back the nodes from one on."""
         self.made = {key: name for key, name in self.made.items() if self.producers.get(name, -1) < start}

@@ -177,13 +177,16 @@ def split(call: Call) -> bool:
 @lowering("Gather")
 def gather(call: Call) -> bool:
     """Along a vector of indices: a Reshape before and behind it where they are more, or one alone. What is stored is
-    picked where the numbers that it means are. All that there is, picked one after the other, is another name of it.
+    picked where the numbers that it means are. All that there is, picked one after the other, is another name of it;
+    picked as a grid, it is a view.
     """
     if not (call.known(0) and call.known(1)):
         return False
     table, indices, draft, name = call.value(0), call.value(1), call.draft, call.outputs[0]
     if indices.data is not None and _is_all(indices.data, table.shape, call.attribute("axis", 0)):
         return alias(call, name, call.inputs[0])
+    if indices.data is not None and _as_grid(call, table, indices.data):
+        return True
     real, steps = draft.is_real(call.inputs[0]), table.quant is not None and table.quant.axis is not None
     steps = steps or (real and not all(moves(op, table.dtype) for op in ("Gather", "Reshape")))
     if len(indices.shape) == 1 or len(table.shape) == 1 or indices.quant is not None or table.data is not None or steps:
@@ -214,6 +217,55 @@ def _is_all(indices: Array, shape: Sequence[Dim], axis: int) -> bool:
     return np.array_equal(indices, np.arange(indices.size))
 
 
+def _as_grid(call: Call, table: Value, indices: Array) -> bool:
+    """Write a Reshape and a Transpose for all that there is along an axis, in a grid of several dimensions, as an
+    exporter picks blocks that do not overlap: in the order of the axis, or of another one where Transposes alone read
+    it, which take this one over.
+    """
+    name, draft, strides = call.outputs[0], call.draft, _strides(indices)
+    stored = table.quant is not None or name in draft.asked
+    if strides is None or stored or table.data is not None or not table.shape:
+        return False
+    axis = axis_of(call.attribute("axis", 0), len(table.shape))
+    if indices.size != table.shape[axis]:
+        return False
+    order = sorted(range(indices.ndim), key=lambda dim: -strides[dim])
+    in_order = order == list(range(indices.ndim))
+    if not in_order and (name in draft.outputs or draft.transposed[name] < draft.uses[name]):
+        return False
+    before, after = table.shape[:axis], table.shape[axis + 1 :]
+    parts = (*before, *(indices.shape[dim] for dim in order), *after)
+    made = name if in_order else draft.names.derived(name, "parts")
+    draft.add(Value(made, table.dtype, parts))
+    call.emit("Reshape", [table.name, draft.sizes(parts, name)], [made], {"allowzero": 1} if 0 in parts else {})
+    if not in_order:
+        inner = [axis + order.index(dim) for dim in range(indices.ndim)]
+        perm = (*range(axis), *inner, *range(axis + indices.ndim, len(parts)))
+        draft.add(Value(name, table.dtype, tuple(parts[dim] for dim in perm)))
+        call.emit("Transpose", [made], [name], {"perm": perm})
+    return True
+
+
+def _strides(indices: Array) -> list[int] | None:
+    """By which steps indices of several dimensions grow along each, where they are all numbers up to their count."""
+    if indices.ndim < 2 or not indices.size:
+        return None
+    zero = (0,) * indices.ndim
+    steps = [
+        int(indices[(*zero[:dim], 1, *zero[dim + 1 :])]) if size > 1 else 0 for dim, size in enumerate(indices.shape)
+    ]
+    grid = sum(
+        np.arange(size).reshape(-1, *(1,) * (indices.ndim - dim - 1)) * step
+        for dim, (size, step) in enumerate(zip(indices.shape, steps, strict=True))
+    )
+    count = 1
+    for dim in sorted(range(indices.ndim), key=lambda dim: steps[dim]):
+        if indices.shape[dim] > 1 and steps[dim] != count:
+            return None
+        count *= indices.shape[dim]
+    return steps if np.array_equal(indices, grid) else None
+
+
 @lowering("Slice")
 def slice_(call: Call) -> bool:
     """With bounds of 64 bits, and sizes that follow from them."""
@@ -232,8 +284,10 @@ def slice_(call: Call) -> bool:
 
 @lowering("Pad")
 def pad(call: Call) -> bool:
-    """With the sizes of what is not padded, which inference forgets where axes are named."""
+    """With the sizes of what is not padded, which inference forgets where axes are named; by nothing, another name."""
     inferred, pads = call.shapes()[0], call.constant(1)
+    if pads is not None and not pads.any():
+        return alias(call, call.outputs[0], call.inputs[0])
     if not (call.has(3) and call.known(0)) or inferred is None or pads is None:
         return False
     shape, axes = call.value(0).shape, call.dims(3)

@@ -60,7 +60,8 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
             return None
         before, after = amounts[CHANNELS], amounts[CHANNELS + IMAGE]
         channels = _channels(shapes[0])
-        if amounts.min() < 0 or amounts.sum() != before + after or not modest(channels, _channels(shapes[-1])):
+        added = before + after
+        if added < 1 or amounts.min() < 0 or amounts.sum() != added or not modest(channels, _channels(shapes[-1])):
             return None
         kernel = np.pad(np.eye(channels, dtype=np.float32), ((before, after), (0, 0)))
         return (Step("Conv", (0, kernel[:, :, None, None]), (0,), {"kernel_shape": (1, 1)}),)

@@ -11,6 +11,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.ir.graph import Array
+from layoutsolve.no_worse import SMALL
 from layoutsolve.proto.data_movement import moves
 from layoutsolve.solver.statement.objective import OBJECTIVES
 from tests.random_flow import random_flow
@@ -41,6 +42,8 @@ def test_results_stay(seed: int) -> None:
     own = layoutsolve.convert(source.SerializeToString(), strategy="transpose", objective=objective).price
     executed, limit = after.transposes + found.price.hidden, before.transposes + own.hidden
     less = executed < limit if after.transposes <= before.transposes else 2 * executed < limit
+    bytes_each = (own.bytes - found.price.bytes) / max(after.reshapes - before.reshapes, 1)
+    less |= executed == limit and after.transposes == before.transposes and bytes_each >= SMALL
     assert after.counts <= before.counts or (objective == "min-executed" and less)
     for feeds in (writer.feeds(), {name: data[:1] for name, data in writer.feeds(1).items()}):
         if seed % 3 and next(iter(feeds.values())).shape[0] == 1:
