@@ -355,6 +355,10 @@ class Call:
         """A vector of sizes, of which those that are open are those of inputs."""
         return self.draft.extents(tuple(shape), (*self.node.inputs, *self.graph.inputs))
 
+    def counts(self, shape: Sequence[Dim]) -> int:
+        """A vector of sizes, of which those that are open are -1: elsewhere XNNPACK wants numbers."""
+        return self.constant(stated(tuple(shape))[1])
+
     def tensor(self, number: int) -> int:
         """The number of an input's tensor, -1 for one left out."""
         if not self.has(number):

@@ -19,7 +19,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
         ("COS", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "LOG", "PRELU", "ROUND", "RSQRT", "SIN"), (*_REAL, *_BYTES)
     ),
-    **dict.fromkeys(("CEIL", "LOG_SOFTMAX", "SQRT", "LOCAL_RESPONSE_NORMALIZATION", "CONV_3D"), _REAL),
+    **dict.fromkeys(("CEIL", "CONV_3D", "LOCAL_RESPONSE_NORMALIZATION", "LOG_SOFTMAX", "SQRT", "SQUARE"), _REAL),
     **dict.fromkeys(
         ("LEAKY_RELU", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX", "TANH"),
         (*_REAL, *_STORED),

@@ -69,7 +69,8 @@ def _fits(tensor: Tensor, result: Tensor, readers: list[int]) -> bool:
 def _copied(draft: Draft, written: list[Operator], operator: Operator, shared: int) -> Operator:
     """An operator that reads a copy."""
     tensor = draft.tensors[shared]
-    begin, size = (draft.constant(np.full(len(tensor.shape), number, np.int32), tensor.name) for number in (0, -1))
+    bounds = (np.zeros(len(tensor.shape), np.int32), np.array(tensor.signature, np.int32))
+    begin, size = (draft.constant(each, tensor.name) for each in bounds)
     made = draft.like(shared, tensor.shape)
     if tensor.signature != tensor.shape:
         draft.tensors[made] = replace(draft.tensors[made], signature=tensor.signature)

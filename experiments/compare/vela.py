@@ -54,7 +54,8 @@ def main(said: Sequence[str] | None = None) -> int:
         source = rows[SOURCE]
         for way, row in rows.items():
             if way != SOURCE and not row.error and not source.error:
-                times.setdefault(way, []).append(row.milliseconds / source.milliseconds)
+                if source.milliseconds:  # 0 where it estimates nothing that it leaves on the CPU
+                    times.setdefault(way, []).append(row.milliseconds / source.milliseconds)
                 worse += [f"{model.name} by {way}"] if row.left > source.left else []
     for way, ratios in times.items():
         print(f"{way}: {len(ratios)} models, {mean(ratios):.2f} of the time ({min(ratios):.2f} to {max(ratios):.2f})")

@@ -283,7 +283,19 @@ row("Max", "Min", quantised=_one_scale)(_binary)
 row("SquaredDifference", quantised=_differ)(_binary)
 row("Equal", quantised=_counts)(_equal)
 row(*(COMPARING - {"Equal"}), quantised=_counts)(_binary)
-row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "SquaredDifference", "Sub"} - COMPARING))(_binary)
+row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "Pow", "SquaredDifference", "Sub"} - COMPARING))(_binary)
+
+
+@row("Pow")
+def power(call: Call) -> None:
+    """Pow; squares and cubes by products, as XNNPACK has no kernel for POW."""
+    base, exponent = call.value(0), only_number(call.value(1))
+    if base.dtype != "float32" or exponent not in (2, 3) or base.shape != call.output.shape:
+        _binary(call)
+    elif exponent == 2:
+        call.write("SQUARE", [call.tensor(0)])
+    else:
+        call.write("MUL", [call.step("SQUARE", [call.tensor(0)], base.shape), call.tensor(0)])
 
 
 @row("Mean")
@@ -390,12 +402,13 @@ def gelu(call: Call) -> None:
 
 @row("HardSigmoid")
 def hard_sigmoid(call: Call) -> None:
-    """HardSigmoid: a line between 0 and 1."""
-    alpha, beta = (np.float32(call.attribute(name, default)) for name, default in (("alpha", 0.2), ("beta", 0.5)))
-    shape = call.value(0).shape
-    scaled = call.step("MUL", [call.tensor(0), call.constant(alpha, "float32")], shape)
-    moved = call.step("ADD", [scaled, call.constant(beta, "float32")], shape)
-    call.write("RELU_0_TO_1", [moved])
+    """HardSigmoid: a sixth of a line between 0 and 6, as XNNPACK has no kernel for one between 0 and 1."""
+    slope, height = (6 * call.attribute(name, default) for name, default in (("alpha", 0.2), ("beta", 0.5)))
+    shape, tensor = call.value(0).shape, call.tensor(0)
+    if not np.isclose(slope, 1, rtol=1e-6):
+        tensor = call.step("MUL", [tensor, call.constant(slope, "float32")], shape)
+    line = call.step("ADD", [tensor, call.constant(height, "float32")], shape, fused_activation_function=fusion.RELU6)
+    call.write("MUL", [line, call.constant(1 / 6, "float32")])
 
 
 @row("Reciprocal")

@@ -97,6 +97,10 @@ def concat(call: Call) -> None:
     call.write("CONCATENATION", inputs, axis=axis)
 
 
+_SPLIT = ("float32", "int8", "uint8")
+"""The types of which XNNPACK takes equal parts, by SPLIT alone; that of LiteRT takes fewer types than SPLIT_V."""
+
+
 @row("Split", quantised=moves)
 def split(call: Call) -> None:
     """Split."""
@@ -107,6 +111,9 @@ def split(call: Call) -> None:
         call.target(number) if name else call.temporary(shape, call.value(0).dtype, call.value(0).quant)
         for number, (name, shape) in enumerate(zip(call.node.outputs, shapes, strict=True))
     ]  # of parts that nothing reads too
+    if len({*parts}) == 1 and call.value(0).dtype in _SPLIT:
+        call.write("SPLIT", [call.constant(axis), call.tensor(0)], outputs, num_splits=len(parts))
+        return
     inputs = [call.tensor(0), call.constant(parts), call.constant(axis)]
     call.write("SPLIT_V", inputs, outputs, num_splits=len(parts))
 
@@ -195,8 +202,7 @@ def _take(
     last = call.reshape(tensor, flat)
     heads = [group[0] for group in groups]
     if plain:
-        wanted = [size[axis] if len(group) == 1 else -1 for axis, group in zip(heads, groups, strict=True)]
-        arguments = [call.constant([begin[axis] for axis in heads]), call.constant(wanted)]
+        arguments = [call.constant([begin[axis] for axis in heads]), call.counts(result)]
         operator, options = "SLICE", dict[str, Any]()
     else:
         masks = sum(
@@ -311,8 +317,8 @@ def _cropped(call: Call, tensor: int, shape: list[Dim], amounts: Any) -> tuple[i
         else dim + int(pair.sum())
         for axis, (dim, pair) in enumerate(zip(shape, amounts, strict=True))
     ]
-    begin, size = [-int(pair[0]) for pair in amounts], [-1 if isinstance(dim, Size) else dim for dim in sizes]
-    return call.move("SLICE", tensor, [call.constant(begin), call.constant(size)], sizes), sizes
+    begin = call.constant([-int(pair[0]) for pair in amounts])
+    return call.move("SLICE", tensor, [begin, call.counts(sizes)], sizes), sizes
 
 
 def _repeat(call: Call, tensor: int, shape: Sequence[Dim], amounts: Any, mode: str) -> None:

@@ -259,7 +259,7 @@ def _initial(call: Call, place: int, number: int, direction: Direction) -> int:
     value = call.value(place)
     if value.shape[0] == 1:
         return call.reshape(call.tensor(place), direction.shape)
-    begin, size = call.constant([number, 0, 0]), call.constant([1, -1, -1])
+    begin, size = call.constant([number, 0, 0]), call.counts([1, *direction.shape])
     return call.reshape(call.step("SLICE", [call.tensor(place), begin, size], [1, *direction.shape]), direction.shape)
 
 
@@ -282,4 +282,7 @@ def _packed(call: Call, tensors: Sequence[int], shape: Shape) -> int:
 
 
 def _pack(call: Call, tensors: Sequence[int], into: int) -> None:
+    if len(tensors) == 1:  # XNNPACK has no kernel for PACK
+        call.reshape(tensors[0], call.draft.tensors[into].shape, into)
+        return
     call.write("PACK", tensors, [into], values_count=len(tensors), axis=0)

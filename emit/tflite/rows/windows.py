@@ -287,7 +287,7 @@ def transposed_convolution(call: Call) -> None:
     last = call.target() if computed == list(made.shape) else call.temporary(computed, made.dtype, made.quant)
     call.write("TRANSPOSE_CONV", [call.extents(computed), weights, tensor, bias], [last], **options)
     if computed != final:
-        arguments = [call.constant([0, *before, 0]), call.constant([-1, *sizes, -1])]
+        arguments = [call.constant([0, *before, 0]), call.counts(final)]
         cut = call.target() if rank == 4 else call.temporary(final, made.dtype, made.quant)
         call.write("SLICE", [last, *arguments], [cut])
         last = cut

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from onnx import helper, numpy_helper
 
 import layoutsolve
@@ -284,6 +285,31 @@ def test_gelus_and_what_is_none(text: str) -> None:
         <float one = {{1}}, float half = {{0.5}}, float root = {{{2**-0.5}}}> {{ s = Mul(x, root) {text} }}"""
     )
     check(model, [real(3, 5)])
+
+
+DELEGATED = {
+    "HardSigmoid": [Case(real(*IMAGE)), Case(real(*IMAGE), alpha=1 / 6)],
+    "Pow": [Case(real(*IMAGE), np.float32(each)) for each in (2, 3)],
+    "Slice": [
+        Case(real(*[3] * rank), whole(1), whole(3), whole(axis)) for rank in range(1, 7) for axis in (0, rank - 1)
+    ],
+    "Split": [Case(real(*IMAGE), axis=axis, num_outputs=2, outputs=2) for axis in range(1, 4)],
+}
+
+
+@pytest.mark.parametrize(
+    "operator, number", [(operator, number) for operator, cases in DELEGATED.items() for number in range(len(cases))]
+)
+def test_xnnpack_computes_all_of_it(operator: str, number: int) -> None:
+    """What XNNPACK has no kernel for cuts a network in two, which takes longer than the operator itself."""
+    model, given = DELEGATED[operator][number].model(operator)
+    check(model, given)
+    written = bytes(layoutsolve.convert(model, to="tflite").data)
+    interpreter = Interpreter(model_content=written, num_threads=1)
+    interpreter.allocate_tensors()
+    (delegate,) = [each for each in interpreter._get_ops_details() if each["op_name"] == "DELEGATE"]
+    assert {*delegate["outputs"]} == {each["index"] for each in interpreter.get_output_details()}
+    assert {*delegate["inputs"]} >= {each["index"] for each in interpreter.get_input_details()}
 
 
 @pytest.mark.parametrize("end", [-np.inf, np.inf])
