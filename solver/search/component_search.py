@@ -169,10 +169,10 @@ class _Search:
         for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
             if near and proven is None:
                 continue
+            if share == SEARCHED and level.total(self.price[place]) > least:
+                self._improve_nearby()
             if self.limit.expired or level.total(self.price[place]) <= least:
                 break
-            if share == SEARCHED:
-                self._improve_nearby()
             known = level.total(self.price[place])
             among = program if proven is None else proven.restricted(least if near else known, told=near)
             sought = among.level(self.names[place])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
-from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
+from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS, every_order
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -36,6 +36,8 @@ def wider(
         around(problem, dearer | charged, reach): None,
     }
     for count in range(FEW_BLOCKS, BLOCKS + 1):
+        if not all(every_order(candidates.seen[variable], count) for variable in dearer):
+            continue
         for near, enough in list(sought.items()):
             found = candidates.charging(near, limit.part(STATED), count, enough)
             if found.capped:
