@@ -101,7 +101,7 @@ class Formulation:
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
         prices, numbers = self.problem.move_classes(variable, list(written), [members[0] for _, members in demands])
-        ones = {layout: each and [(literal, 1) for literal in each] for layout, each in written.items()}
+        ones = {layout: _ones(each) for layout, each in written.items()}
         for (atoms, members), column in zip(demands, numbers.T, strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
@@ -243,6 +243,10 @@ class Formulation:
         self._part(literal, variable)
         self._serve([*supply, literal], needs)
         return literal
+
+
+def _ones(literals: Literals | None) -> Terms | None:
+    return None if literals is None else [(literal, 1) for literal in literals]
 
 
 def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:
