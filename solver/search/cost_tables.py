@@ -130,7 +130,8 @@ class Stated:
                 [[price_of_layouts(self.problem, variable, each, every) for every in targets] for each in sources]
             )
         self.limit.spend(MOVE * (len(sources) + len(wanted[0])) + len(sources) * len(wanted[0]) // PAIRS)
-        paid = self._by_level(self.problem.move_prices(variable, sources, wanted[0], reshapes=False))
+        prices, numbers = self.problem.move_classes(variable, sources, wanted[0])
+        paid = self._by_level([prices])[:, 0, numbers]
         parted = ranked(Price(regrouped=int(self.problem.variables[variable].joined)), self.levels)
         return paid + np.multiply.outer(parted, [[each != other for other in wanted[0]] for each in sources])
 

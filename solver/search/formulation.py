@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
+from layoutsolve.ir.graph import Array
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.integer_program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.search.presolve import Component
@@ -25,7 +28,7 @@ from layoutsolve.solver.theory.row import Price
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
 
-LOOKED_AT, TERM, PRICE = 5, 3, 5
+LOOKED_AT, TERM, PRICE = 10, 1, 5
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of a price."""
 
 CONSTRAINTS, TERMS = 30_000, 600_000
@@ -77,9 +80,9 @@ class Formulation:
         """A sum is at least a number."""
         self.limit.spend(TERM * len(terms))
         self.size += len(terms)
-        total: dict[int, int] = {}
-        for literal, weight in terms:
-            total[literal] = total.get(literal, 0) + weight
+        total = dict(terms)
+        if len(total) < len(terms):
+            total = {literal: sum(weight for each, weight in terms if each == literal) for literal in total}
         self.rows.append((list(total.items()), least, False))
 
     def _operator(self, number: int) -> None:
@@ -97,18 +100,18 @@ class Formulation:
         layouts = sorted({layout for reader in readers for layout in reader})
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
-        ends = [members[0] for _, members in demands]
-        told = self.problem.move_prices(variable, list(written), ends, reshapes=False)
-        for (atoms, members), prices in zip(demands, zip(*told, strict=True), strict=True):
+        prices, numbers = self.problem.move_classes(variable, list(written), [members[0] for _, members in demands])
+        ones = {layout: _ones(each) for layout, each in written.items()}
+        for (atoms, members), column in zip(demands, numbers.T, strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
                 return
-            serving = supplies.get(atoms, [])
-            sources = {each: price for each, price in zip(written, prices, strict=True) if each not in serving}
-            moves = self._moves(variable, readers, written, serving, members, sources)
+            supply = [written[layout] for layout in supplies.get(atoms, ())]
+            moves = self._moves(variable, _needs(readers, members), supply, [*ones.values()], prices, column)
             if self.reshapes:
                 given = {layout: self._given(variable, readers, written, layout) for layout in members}
-                self._group(variable, written, given, moves, sources)
+                sources = {each: prices[number].hidden for each, number in zip(ones, column, strict=True) if number}
+                self._group(variable, ones, given, moves, sources)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[Reads]:
         """What each place (an operator's port) has its layouts by."""
@@ -130,31 +133,27 @@ class Formulation:
     def _moves(
         self,
         variable: int,
-        readers: Sequence[Reads],
-        written: Reads,
-        serving: Sequence[Layout],
-        members: Sequence[Layout],
-        sources: Mapping[Layout, Price],
+        needs: Sequence[Literals | None],
+        supply: Sequence[Literals | None],
+        written: Sequence[Terms | None],
+        prices: Sequence[Price],
+        column: Array,
     ) -> Literals:
-        """The moves of a variable into the order of ``members``, each charged for its Transpose; none where it is
-        always written or never wanted. ``sources`` has the price from each layout of another order; that of Reshapes
-        beside it is charged with these.
+        """The moves of a variable into an order that some readers need, each charged for its Transpose; none where it
+        is always written or never wanted. ``column`` has the number of the price from each layout that is ``written``,
+        0 from those of the order, which ``supply`` it.
         """
-        needs = _needs(readers, members)
-        if not needs or any(written[layout] is None for layout in serving) or not sources:
+        if not needs or None in supply or not column.any():
             return []
-        classes: dict[tuple[int, int], list[Layout]] = {}
-        for source, price in sources.items():
-            classes.setdefault((price.hidden, price.nanoseconds), []).append(source)
-        moves, dearest = list[int](), tuple(map(max, zip(*classes, strict=True)))
-        for cost, layouts in sorted(classes.items()):
+        costs = {number: (prices[number].hidden, prices[number].nanoseconds) for number in {*column.tolist()} - {0}}
+        moves, dearest = list[int](), tuple(map(max, zip(*costs.values(), strict=True)))
+        for number, cost in sorted(costs.items()):
             moves.append(move := self._new())
             if self.reshapes or cost != dearest:
-                self._only(move, written, layouts)
-            self._charge(move, sources[layouts[0]])
+                self._only(move, [written[place] for place in np.flatnonzero(column == number).tolist()])
+            self._charge(move, prices[number])
             self._part(move, variable, not self.reshapes)
-        supply = [literal for layout in serving for literal in written[layout] or ()]
-        self._serve([*supply, *moves], needs)
+        self._serve([*(literal for some in supply for literal in some or ()), *moves], needs)
         return moves
 
     def _charge(self, literal: int, price: Price) -> None:
@@ -166,11 +165,10 @@ class Formulation:
         """Charge what parts something that is better left joined, where prices tie."""
         self._charge(literal, Price(regrouped=int(counts and self.problem.variables[variable].joined)))
 
-    def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
+    def _only(self, literal: int, sources: Sequence[Terms | None]) -> None:
         """A literal is 1 only where one of some layouts is written."""
-        sources = [written[layout] for layout in layouts]
         if None not in sources:
-            self._row([*((each, 1) for some in sources for each in some or ()), (literal, -1)], 0)
+            self._row([*(term for each in sources for term in each or ()), (literal, -1)], 0)
 
     def _serve(self, served: Literals, needs: Iterable[Literals | None]) -> None:
         """Whatever is needed has to be served."""
@@ -181,10 +179,10 @@ class Formulation:
     def _group(
         self,
         variable: int,
-        written: Reads,
+        written: Mapping[Layout, Terms | None],
         given: Mapping[Layout, int | None],
         moves: Literals,
-        sources: Mapping[Layout, Price],
+        sources: Mapping[Layout, int],
     ) -> None:
         """Charge the groupings of one order of a variable: a Reshape for every one that is ``given`` but that which the
         Transpose ends in, and those beside the Transpose, which may lose more than the price of its order has it.
@@ -207,7 +205,7 @@ class Formulation:
             if None not in whole:
                 self._row([*((each, 1) for each in whole if each is not None), (literal, -1)], 0)
             if len(near) < len(sources):
-                self._only(literal, written, near)
+                self._only(literal, [written[source] for source in near])
             if reshapes:
                 self._regrouped(variable, [(literal, reshapes)])
             self._charge(literal, Price(hidden=hidden))
@@ -215,7 +213,7 @@ class Formulation:
             self._row([*((literal, 1) for literal in firsts), *moved], 0)
 
     def _beside(
-        self, variable: int, target: Layout, sources: Mapping[Layout, Price]
+        self, variable: int, target: Layout, sources: Mapping[Layout, int]
     ) -> Mapping[tuple[int, int], Sequence[Layout]]:
         """The Reshapes beside a Transpose to a layout and what it loses beyond the price of its order, each with the
         layouts from which it does.
@@ -224,7 +222,7 @@ class Formulation:
         self.limit.spend(PRICE * len(sources))
         for source, alone in sources.items():
             price = self.problem.move_price(variable, source, target)
-            found.setdefault((price.reshapes, price.hidden - alone.hidden), []).append(source)
+            found.setdefault((price.reshapes, price.hidden - alone), []).append(source)
         return found
 
     def _regrouped(self, variable: int, terms: Terms) -> None:
@@ -245,6 +243,10 @@ class Formulation:
         self._part(literal, variable)
         self._serve([*supply, literal], needs)
         return literal
+
+
+def _ones(literals: Literals | None) -> Terms | None:
+    return None if literals is None else [(literal, 1) for literal in literals]
 
 
 def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -153,18 +153,23 @@ class LayoutProblem:
         """
         if reshapes:
             return [[self.move_price(variable, source, target) for target in targets] for source in sources]
-        size, wanted = self.variables[variable].bytes, list(map(order, targets))
-        if not self.charges(variable):
-            least = self.target.least_price(self.variables[variable], self.timed)
-            return [[FREE if atoms == source else least for atoms in wanted] for source in map(order, sources)]
-        price = cache(lambda lost, spent: Price(1, lost, 0, size, spent))
-        told = zip(
-            self.losses(variable, sources, targets), self.times(variable, sources, targets).tolist(), strict=True
-        )
-        return [
-            [FREE if atoms == source else price(*each) for atoms, *each in zip(wanted, lost, spent, strict=True)]
-            for source, (lost, spent) in zip(map(order, sources), told, strict=True)
-        ]
+        prices, numbers = self.move_classes(variable, sources, targets)
+        return [[prices[number] for number in each] for each in numbers.tolist()]
+
+    def move_classes(
+        self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]
+    ) -> tuple[list[Price], Array]:
+        """The costs of converting a variable, without Reshapes, from cheap to dear, and for each source the number of
+        that of a conversion to each of the targets: 0 where the order stays.
+        """
+        number = {atoms: place for place, atoms in enumerate(dict.fromkeys(map(order, (*sources, *targets))))}
+        given, wanted = (np.array([number[order(each)] for each in some], np.intp) for some in (sources, targets))
+        spent, size = self.times(variable, sources, targets), self.variables[variable].bytes
+        lost = np.frombuffer(b"".join(self.losses(variable, sources, targets)), np.uint8).reshape(spent.shape)
+        each = 1 + int(spent.max(initial=0))
+        known, numbers = np.unique(lost.astype(np.int64) * each + spent, return_inverse=True)
+        prices = [Price(1, hidden, 0, size, time) for hidden, time in (divmod(one, each) for one in known.tolist())]
+        return [FREE, *prices], (1 + numbers.reshape(spent.shape)) * np.not_equal.outer(given, wanted)
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""

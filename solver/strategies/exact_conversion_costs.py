@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
-from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS
+from layoutsolve.solver.statement.block_orders import BLOCKS, FEW_BLOCKS, every_order
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -14,6 +14,9 @@ MANY = 2
 """How many times as many rows a problem may have in which whole components have exact conversion costs: one that is
 larger is solved sooner than several that are small.
 """
+
+MOST = 12_500
+"""The most rows of a problem with exact conversion costs, of few operators: CP-SAT proves nothing of more in time."""
 
 STATED = 0.6
 """The most of what is left of a limit that finding candidates may use."""
@@ -31,11 +34,14 @@ def wider(
     if not dearer:
         return None
     rows = sum(len(operator.rows) for operator in problem.operators)
+    enough = max(MOST, MANY * candidates.count)
     sought = {
-        _components(problem, least, dearer) | charged: MANY * rows,
-        around(problem, dearer | charged, reach): None,
+        _components(problem, least, dearer) | charged: min(MANY * rows, enough),
+        around(problem, dearer | charged, reach): enough,
     }
     for count in range(FEW_BLOCKS, BLOCKS + 1):
+        if not all(every_order(candidates.seen[variable], count) for variable in dearer):
+            continue
         for near, enough in list(sought.items()):
             found = candidates.charging(near, limit.part(STATED), count, enough)
             if found.capped:
