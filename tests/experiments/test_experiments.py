@@ -46,7 +46,6 @@ COMMANDS = {
     "compare.formulations": "{models} --families --only network/00000 --only ladder:50 --seconds 2",
     "fuzz.tflite_round_trip": "4",
     "fuzz.tflite_mutants": "{models} --mutants 40 --jobs 1",
-    "measure.hard": "--only attention:12 --only network/ --folder {models}",
     "measure.kernels": "--to {scratch}/kernels.json",
     "measure.large": "{scratch} --layers 2 --width 64",
     "measure.latency": "",
