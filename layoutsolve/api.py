@@ -124,7 +124,7 @@ def convert(
 
 @dataclass(frozen=True)
 class Request:
-    """A graph that is to be converted: with its source, the options, and what is left of time and of bytes."""
+    """A graph that is to be converted: with its source, the options, the time and the budget that are left."""
 
     content: Content
     graph: Graph
