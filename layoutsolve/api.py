@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
+    from layoutsolve.tflite_result import TfliteConversion
     from layoutsolve.verification.input_files import Data
     from layoutsolve.verification.verdict import Verification
 
@@ -117,13 +118,13 @@ def convert(
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, options.reading, stage, options.opset, budget)
     options.check_onnx() if graph.imports else options.check_tflite()
-    request = _Request(content, graph, options, limit, stage, budget)
+    request = Request(content, graph, options, limit, stage, budget)
     return request.tflite() if options.to == "tflite" else request.no_worse()
 
 
 @dataclass(frozen=True)
-class _Request:
-    """A graph that is to be converted: with its source, the options, and what is left of time and of bytes."""
+class Request:
+    """A graph that is to be converted: with its source, the options, the time and the budget that are left."""
 
     content: Content
     graph: Graph
@@ -137,19 +138,29 @@ class _Request:
         are best for all keep theirs, and the others are decided again.
         """
         from layoutsolve.conversion.tflite_file import holding  # which few conversions need
-        from layoutsolve.tflite_result import as_tflite
 
-        goal, boundary, reading = self.options.goal, self.options.boundary, self.options.reading
-        made = Provenance.of(self.content, VERSION, self.options.text, self.options.own_target)
         graph, fixed = self.graph, frozenset[int]()
         while True:  # one more time at most for each operator that is found to be fixed
-            assignment = self._assignment(goal, graph)
-            with self.stage("emit"):
-                found = as_tflite(self.content, graph, boundary, assignment, reading, made, self.budget, self.stage)
+            found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
             if found.fixed <= fixed:
                 return replace(found, fixed=fixed)
             fixed |= found.fixed
             graph = holding(self.graph, found.position, fixed)
+
+    def tflite_of(self, assignment: Assignment, graph: Graph) -> TfliteConversion:
+        """The model in TensorFlow Lite of an assignment that is known, of a graph some of whose operators may keep
+        their layouts.
+        """
+        from layoutsolve.conversion.tflite_file import tflite_file
+        from layoutsolve.tflite_result import as_tflite
+
+        boundary, reading = self.options.boundary, self.options.reading
+        with self.stage("emit"):
+            file = tflite_file(
+                self.content, graph, boundary, assignment, reading, self._made(self.options), self.budget
+            )
+            unchanged(self.content.mapped)
+            return as_tflite(file, self.content, graph, assignment, (self.stage.seconds, boundary, reading))
 
     def no_worse(self) -> Conversion:
         """The model in ONNX; a source in ONNX itself where the target runs that faster."""
@@ -169,16 +180,19 @@ class _Request:
         """The model in ONNX by an objective, or of an assignment that is known."""
         options, content = replace(self.options, objective=objective), self.content
         boundary, reading = options.boundary, options.reading
-        made = Provenance.of(content, VERSION, options.text, options.own_target)
         if assignment is None:
             assignment = self._assignment(options.goal)
         with self.stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             budget = self.budget if objective == self.options.objective else self.budget.fresh()
+            made = self._made(options)
             model, external = emitted(self.graph, boundary, assignment, reading, made, *asked, budget, origins)
             unchanged(content.mapped)
         how_read = (boundary, reading, external, content.file, origins)
         return Conversion(self.graph, assignment, model, self.stage.seconds, *how_read, mapped=content.mapped)
+
+    def _made(self, options: arguments.Options) -> Provenance:
+        return Provenance.of(self.content, VERSION, options.text, options.own_target)
 
     def _assignment(self, goal: Goal, graph: Graph | None = None) -> Assignment:
         boundary, strategy = self.options.boundary, self.options.strategy
@@ -369,13 +383,13 @@ def _compared(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     from layoutsolve.verification.runtimes import RefusedError
-    from layoutsolve.verification.verdict import refused
+    from layoutsolve.verification.verdict import not_run
 
     try:
         found = _run_both(source, conversion, model, inside, chosen)
     except RefusedError as error:
         error.result = error.result and not _foreign(conversion)
-        return refused(error, chosen["seed"])
+        return not_run(error, chosen["seed"])
     return found if conversion.graph.imports or found.refusal else _rounded(conversion, found)
 
 

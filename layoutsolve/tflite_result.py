@@ -9,8 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from layoutsolve.conversion.provenance import Provenance, of_facts
-from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.tflite_file import counted_moves, operators_of, tflite_file
+from layoutsolve.conversion.tflite_file import File, counted_moves, operators_of
 from layoutsolve.emit.tflite import Written
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
@@ -18,7 +17,6 @@ from layoutsolve.frontend.tflite.reading.model import Model, Subgraph, port_name
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.files import Output
 from layoutsolve.io.source import Content
-from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Origin, element_bytes
 from layoutsolve.proto.data_movement import Moves
 from layoutsolve.result import Conversion
@@ -166,21 +164,11 @@ class TfliteConversion(Conversion):
 
 
 def as_tflite(
-    content: Content,
-    graph: Graph,
-    boundary: Boundary,
-    assignment: Assignment,
-    reading: Reading,
-    made: Provenance,
-    budget: Budget,
-    stage: Stages,
+    file: File, content: Content, graph: Graph, assignment: Assignment, how: tuple[dict[str, float], Boundary, Reading]
 ) -> TfliteConversion:
-    """The conversion that an assignment comes to, as :func:`tflite_file` writes it."""
-    file = tflite_file(content, graph, boundary, assignment, reading, made, budget)
-    if file.figures is not None:
-        graph = replace(graph, figures=file.figures)
-    how = stage.seconds, boundary, reading, None, content.file
-    found = TfliteConversion(graph, assignment, cast("Any", file.data), *how, mapped=content.mapped)
+    """The conversion that wrote a file: the seconds of its stages, and how its source was read, are ``how``."""
+    graph = graph if file.figures is None else replace(graph, figures=file.figures)
+    found = TfliteConversion(graph, assignment, cast("Any", file.data), *how, None, content.file, mapped=content.mapped)
     return _told(replace(found, kept=file.kept, position=file.position, made=file.made, fixed=file.fixed))
 
 

@@ -6,10 +6,10 @@ count them (``comparisons.cc``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from layoutsolve.emit.tflite.gelus import float_number
+from layoutsolve.emit.tflite.meanings import live
 from layoutsolve.ir.graph import Graph, Node
 
 FRACTION = 256.0
@@ -30,22 +30,10 @@ def recognised(graph: Graph) -> Graph:
         names = [found for name in node.inputs if (found := _counted(graph, node, name)) is not None]
         if len(names) == 2 and graph.values[names[0]].dtype == graph.values[names[1]].dtype:
             made[node] = replace(node, inputs=tuple(names), attributes={COUNTED: int(FRACTION)})
-    gone = set[Node]()
-    for _ in range(2):  # what rounds, then what counts
-        for node in (each for done in made for each in _before(graph, done)):
-            readers = graph.readers.get(node.outputs[0], ())
-            if node.outputs[0] not in graph.results and all(each in made or each in gone for each in readers):
-                gone.add(node)
-    nodes = tuple(made.get(node, node) for node in graph.nodes if node not in gone)
-    return replace(graph, nodes=nodes) if made else graph
-
-
-def _before(graph: Graph, node: Node) -> Iterator[Node]:
-    """What rounds and what counts the operands of a comparison."""
-    for name in node.inputs:
-        rounded = graph.producer(name)
-        counted = None if rounded is None else graph.producer(rounded.inputs[0])
-        yield from (each for each in (rounded, counted) if each is not None)
+    if not made:
+        return graph
+    nodes = live(graph, [made.get(node, node) for node in graph.nodes], lambda node: node.op in ("Mul", "Round"))
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _counted(graph: Graph, node: Node, name: str) -> str | None:

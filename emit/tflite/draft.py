@@ -318,10 +318,6 @@ class Call:
         """The first result, behind a fused activation."""
         return self._seen(self.graph.values[self.result])
 
-    def output_at(self, number: int) -> Value:
-        """A result by its number."""
-        return self.output if number == 0 else self._seen(self.graph.values[self.node.outputs[number]])
-
     def _seen(self, value: Value) -> Value:
         if not self.in_floats or value.quant is None:
             return value

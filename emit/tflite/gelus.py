@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.meanings import only_number, read_late
+from layoutsolve.emit.tflite.meanings import live, only_number
 from layoutsolve.ir.graph import Graph, Node
 
 _CLOSE = 1e-6
@@ -34,18 +34,7 @@ def recognised(graph: Graph) -> Graph:
         replace(node, op="Gelu", inputs=(found[number].of,), attributes={}) if number in found else node
         for number, node in enumerate(graph.nodes)
     ]
-    return replace(graph, nodes=tuple(_live(graph, nodes)))
-
-
-def _live(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """The nodes without those of elements whose results nothing reads."""
-    read = {*graph.outputs, *read_late(nodes)}
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if node.op not in ("Add", "Div", "Erf", "Mul") or not read.isdisjoint(node.outputs):
-            kept.append(node)
-            read.update(node.inputs)
-    return kept[::-1]
+    return replace(graph, nodes=tuple(live(graph, nodes, lambda node: node.op in ("Add", "Div", "Erf", "Mul"))))
 
 
 def _gelu(graph: Graph, number: int) -> Iterator[_Found]:

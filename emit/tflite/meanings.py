@@ -6,7 +6,7 @@ them in each tensor, and its kernels want those of what they read in what they w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -148,12 +148,8 @@ def direct(graph: Graph) -> Graph:
             values[made] = replace(values[made], quant=values[inputs[0]].quant)
             anew.add(made)
         nodes.append(replace(node, inputs=inputs))
-    read, kept = {*graph.results, *read_late(nodes)}, list[Node]()
-    for node in reversed(nodes):
-        if not node.outputs or node.outputs[0] not in roots or node.outputs[0] in read:
-            kept.append(node)
-            read.update(node.inputs)
-    return replace(graph, values=values, nodes=tuple(kept[::-1]))
+    nodes = live(graph, nodes, lambda node: not roots.keys().isdisjoint(node.outputs))
+    return replace(graph, values=values, nodes=tuple(nodes))
 
 
 def _roots(graph: Graph) -> dict[str, str]:
@@ -196,9 +192,16 @@ def _keeps(graph: Graph, node: Node) -> bool:
     return moved and nearly(graph.values[node.inputs[0]].quant, graph.values[made].quant)
 
 
-def read_late(nodes: Iterable[Node]) -> Iterator[str]:
-    """What is read behind its place in the order of nodes, at the end of branches and iterations."""
-    return (name for node in nodes if node.op in LATE for name in node.inputs)
+def live(graph: Graph, nodes: Sequence[Node], may_go: Callable[[Node], bool]) -> list[Node]:
+    """The nodes without those that may go whose results nothing reads. The ends of branches and iterations read what
+    stands behind them in the order of nodes.
+    """
+    read, kept = {*graph.results, *(name for node in nodes if node.op in LATE for name in node.inputs)}, list[Node]()
+    for node in reversed(nodes):
+        if not may_go(node) or not read.isdisjoint(node.outputs):
+            kept.append(node)
+            read.update(node.inputs)
+    return kept[::-1]
 
 
 def only_number(value: Value) -> float | None:

@@ -397,7 +397,7 @@ GENERATED: Mapping[str, tuple[Callable[[int], bytes | Graph], Sequence[int]]] = 
     **FAMILIES,
     "mixed": (network, (3000,)),
 }
-"""The hard networks of :mod:`experiments.measure.hard`, and one with the operator mix of real ones."""
+"""The hard networks of :mod:`experiments.make.hard_networks`, and one with the operator mix of real ones."""
 
 
 def graphs(folder: Path | None, families: bool, only: Sequence[str]) -> Iterator[tuple[str, bytes | Graph]]:

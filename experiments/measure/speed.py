@@ -10,7 +10,7 @@ layers take in whichever of its files they take least in, by ONNX Runtime's prof
 kernels, whatever else is in it.
 
     python -m experiments.measure.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS]
-        [--openvino [TARGET]] [--seconds N] [--products] [--plot FILE.svg]
+        [--openvino [TARGET]] [--seconds N] [--products]
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from typing import Any
 
 import layoutsolve
 from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
-from experiments.make.plot import bars
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
@@ -223,7 +222,6 @@ def main(given: Sequence[str] | None = None) -> None:
         help=f"seconds that each file runs at most (default: {MOST})",
     )
     parser.add_argument("--products", action="store_true", help="also the time of products alone")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw all ratios")
     options = parser.parse_args(given)
     others = folders(options)
     targets = [DEFAULT_TARGET, *(options.target or ())]
@@ -251,10 +249,6 @@ def main(given: Sequence[str] | None = None) -> None:
             print(f"  {least(chosen)}")
     print("", *table([each for each in found if each.quantised], options.target or ()), sep="\n")
     write_json(options.json, [vars(each) for each in found])
-    if options.plot is not None:
-        options.plot.write_text(
-            bars("time by that of what is converted by default", {each.model: each.ratios for each in found})
-        )
 
 
 if __name__ == "__main__":

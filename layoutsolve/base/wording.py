@@ -48,12 +48,6 @@ def one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 
-def first_line(error: Exception) -> str:
-    """First line of an error's message; the name of its class where that is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 def native_words(error: Exception) -> str:
     """First line of an error of onnx's native code, without the place in its source code, the kind of the error and the
     node that it names, which the caller reports.

@@ -106,13 +106,9 @@ def measured(group: Group, threads: int) -> list[Result]:
     return results
 
 
-def is_slow(result: Result) -> bool:
-    """Whether a way loses much on the shape that it was measured on."""
-    return _slow(result.operator, result.loss, result.ratio)
-
-
-def _slow(operator: str, loss: float, ratio: float) -> bool:
-    return loss >= LOSS and ratio > RATIOS.get(operator, RATIO)
+def is_slow(found: Result | Verdict) -> bool:
+    """Whether a way loses much, on the shape that it was measured on or over all of them."""
+    return found.loss >= LOSS and found.ratio > RATIOS.get(found.operator, RATIO)
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ class Verdict:
     @property
     def slow(self) -> bool:
         """Whether the way counts as a layout penalty."""
-        return _slow(self.operator, self.loss, self.ratio)
+        return is_slow(self)
 
     @property
     def hidden(self) -> int:

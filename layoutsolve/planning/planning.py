@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from layoutsolve.api import Request
 from layoutsolve.base import gc_pause
 from layoutsolve.base.wording import printable
 from layoutsolve.conversion import arguments
 from layoutsolve.conversion.arguments import Options
-from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.translation import emitted, reference
+from layoutsolve.conversion.translation import reference
 from layoutsolve.errors import OptionError, PlanError
-from layoutsolve.io.source import Content, Source, load, unchanged
+from layoutsolve.io.source import Source, load
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.ir.graph import Graph
 from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.plan_contents import facts_of, proven
 from layoutsolve.result import HELD, Conversion
@@ -78,28 +78,12 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     graph = reference(content, options.reading, stage, options.opset, budget)
     with stage("solve"):
         assignment = _assignment(graph, options, facts)
-    with stage("emit"):
-        found = _written(content, graph, options, assignment, budget, stage)
-        unchanged(content.mapped)
+    request = Request(content, graph, options, None, stage, budget)
+    tflite = options.to == "tflite"
+    found = request.tflite_of(assignment, graph) if tflite else request.onnx(options.objective, assignment)
     with stage("plan"):
         _check(facts_of(content, found), facts)
     return found
-
-
-def _written(
-    content: Content, graph: Graph, options: Options, assignment: Assignment, budget: Budget, stage: Stages
-) -> Conversion:
-    """The model of an assignment, in the format that the options say."""
-    made = Provenance.of(content, VERSION, options.text, options.own_target)
-    if options.to == "tflite":
-        from layoutsolve.tflite_result import as_tflite  # which few plans need
-
-        return as_tflite(content, graph, options.boundary, assignment, options.reading, made, budget, stage)
-    origins = dict[str, Origin]()
-    how = (options.opset, options.external_data, budget, origins)
-    model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
-    said = (options.boundary, options.reading, external, content.file, origins)
-    return Conversion(graph, assignment, model, stage.seconds, *said, mapped=content.mapped)
 
 
 def _target(facts: Facts, given: Target | None) -> Target:

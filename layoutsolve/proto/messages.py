@@ -9,55 +9,21 @@ from typing import TYPE_CHECKING
 from layoutsolve.base.lazy_imports import part
 
 if TYPE_CHECKING:
-    from onnx import (
-        AttributeProto,
-        FunctionProto,
-        GraphProto,
-        ModelProto,
-        NodeProto,
-        OperatorSetIdProto,
-        SparseTensorProto,
-        TensorProto,
-        TensorShapeProto,
-        TypeProto,
-        ValueInfoProto,
-    )
+    import onnx as _classes
 else:
     _classes = part("onnx", "onnx_ml_pb2")
-    AttributeProto, GraphProto, ModelProto = _classes.AttributeProto, _classes.GraphProto, _classes.ModelProto
-    FunctionProto = _classes.FunctionProto
-    NodeProto, OperatorSetIdProto = _classes.NodeProto, _classes.OperatorSetIdProto
-    TensorProto, ValueInfoProto = _classes.TensorProto, _classes.ValueInfoProto
-    SparseTensorProto, TypeProto = _classes.SparseTensorProto, _classes.TypeProto
-    TensorShapeProto = _classes.TensorShapeProto
 
-__all__ = [
-    "DOMAINS",
-    "NEWEST_OPSET",
-    "REFUSALS",
-    "TYPES",
-    "AttributeProto",
-    "FunctionProto",
-    "GraphProto",
-    "ModelProto",
-    "NodeProto",
-    "OperatorSetIdProto",
-    "SparseTensorProto",
-    "TensorProto",
-    "TensorShapeProto",
-    "TypeProto",
-    "ValueInfoProto",
-    "attribute",
-    "decoded",
-    "graphs_in",
-    "inferred",
-    "integer",
-    "integers",
-    "leave_out",
-    "native",
-    "permutation",
-    "port",
-]
+AttributeProto = _classes.AttributeProto
+FunctionProto = _classes.FunctionProto
+GraphProto = _classes.GraphProto
+ModelProto = _classes.ModelProto
+NodeProto = _classes.NodeProto
+OperatorSetIdProto = _classes.OperatorSetIdProto
+SparseTensorProto = _classes.SparseTensorProto
+TensorProto = _classes.TensorProto
+TensorShapeProto = _classes.TensorShapeProto
+TypeProto = _classes.TypeProto
+ValueInfoProto = _classes.ValueInfoProto
 
 native = part("onnx", "onnx_cpp2py_export")
 

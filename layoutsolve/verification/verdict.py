@@ -145,6 +145,6 @@ class Verification:
         return f"{self.verdict}: {self.refusal}", *(f"     {each.name}: {each.distance}" for each in distances)
 
 
-def refused(error: RefusedError, seed: int = 0) -> Verification:
+def not_run(error: RefusedError, seed: int = 0) -> Verification:
     """Result where a runtime refuses a model."""
     return Verification((), seed, 0, refusal=str(error), verdict="FAIL" if error.result else "not verified")

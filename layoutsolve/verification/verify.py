@@ -43,7 +43,7 @@ from layoutsolve.verification.runtimes import (
 )
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from layoutsolve.verification.tensor_locations import Inside
-from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification, refused
+from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification, not_run
 
 Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
@@ -162,7 +162,7 @@ def _partly(
         found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
     except VerifyError as error:
         wrong = isinstance(error, RefusedError) and error.result and not (error.running and partial.counting)
-        return refused(error, asked.seed) if wrong and isinstance(error, RefusedError) else _unlike(error)
+        return not_run(error, asked.seed) if wrong and isinstance(error, RefusedError) else _unlike(error)
     if not partial.lacking or not found.passed:
         return found
     tensors = 0 if found.inspection is None else found.inspection.compared

@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import CAPTURES, Array, Dim, Function, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Kind
-from layoutsolve.solver.theory.relation import Arranged, Form, Placed
+from layoutsolve.solver.theory.relation import Form, Placed
 from layoutsolve.solver.theory.row import Row
 
 Dims = tuple[tuple[str, ...], ...]
@@ -470,36 +470,3 @@ def static(dim: Dim) -> int:
 def int64(*numbers: int) -> Array:
     """A constant vector of integers, as ONNX wants axes and shapes."""
     return np.array(numbers, np.int64)
-
-
-__all__ = [
-    "CONTRIB",
-    "NUMBERS",
-    "RULES",
-    "Arranged",
-    "Between",
-    "Changed",
-    "Dims",
-    "Extra",
-    "Idiom",
-    "Placed",
-    "Rewrite",
-    "Rule",
-    "Site",
-    "Step",
-    "Way",
-    "extended",
-    "image",
-    "int64",
-    "integers",
-    "known_rule",
-    "marked",
-    "numbered",
-    "opaque",
-    "operator_name",
-    "reordered",
-    "rule",
-    "sizes",
-    "static",
-    "unnamed",
-]  # fmt: skip

@@ -55,6 +55,10 @@ def strided(table: Table) -> None:
     source = table.real(3, 4, 6).dynamic(0)
     edges = [stored(0, 1, 0), stored(0, 3, 6), stored(1, 1, 2)]
     table.add("dynamic", [source, *edges], options={"begin_mask": 1, "end_mask": 1})
+    for label, begin, end, strides, masks in _SLICES:
+        if not {"ellipsis_mask", "new_axis_mask", "offset"} & {*masks}:
+            bounds = [Operand(np.array(each, np.int32), "int32") for each in (begin, end)]
+            table.add(f"computed-{label}", [table.real(2, 4, 6), *bounds, stored(*strides)], options=masks)
 
 
 @cases("SLICE")

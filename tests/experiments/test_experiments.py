@@ -6,6 +6,7 @@ import faulthandler
 import multiprocessing
 import os
 import runpy
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,106 +24,75 @@ from tests.networks import Network, Quantised
 
 ROOT = Path(__file__).parents[2]
 
-MODELS = "{models}"
-"""Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""
-
 COMMANDS = {
-    "compare.ablation": [
-        MODELS,
-        "--networks",
-        "0",
-        "--exported",
-        "0",
-        "--every",
-        "0",
-        "--only",
-        "elimination",
-    ],
-    "compare.agreement": [MODELS, "--samples", "1"],
-    "measure.batch": [MODELS],
-    "compare.certificates": [MODELS, "--every", "3"],
-    "fuzz.code_mutants": [
-        "{scratch}/reached",
-        "--tests",
-        "tests/ir/test_graph.py",
-        "--only",
-        "layoutsolve/ir/graph.py",
-        "--count",
-        "2",
-    ],
-    "fuzz.counterexamples": ["3"],
-    "make.demo": ["{scratch}/demo.tflite"],
-    "instances.check": [],
-    "instances.export": ["{scratch}", "--small", "--only", "convnext", "--seconds", "2"],
-    "report.__main__": ["{scratch}", "--small", "--jobs", "1", "--only", "engines"],
-    "compare.exactness": [MODELS, "--only", "network/0000"],
-    "measure.dynamic": ["--rows", "1", "--most", "20000"],
-    "compare.emulated": ["{onnx}", "{scratch}"],
-    "measure.executed": [MODELS, "--only", "network/00000", "--target", "ort-arm"],
-    "make.exporter_networks": ["{scratch}/exported", "--seeds", "1"],
-    "make.figures": ["{scratch}"],
-    "fuzz.forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
-    "measure.forms": [MODELS, "--small", "--form", "PRelu limits"],
-    "compare.formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
-    "fuzz.tflite_round_trip": ["4"],
-    "fuzz.tflite_mutants": [MODELS, "--mutants", "40", "--jobs", "1"],
-    "fuzz.coverage": ["{scratch}", MODELS, "-runs=100"],
-    "measure.hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],
-    "measure.kernels": ["--to", "{scratch}/kernels.json"],
-    "measure.large": ["{scratch}", "--layers", "2", "--width", "64"],
-    "measure.latency": [],
-    "measure.litert_rows": [],
-    "compare.levels": [MODELS, "--trace"],
-    "measure.loading": [MODELS, "--only", "CONV_2D-int8"],
-    "compare.minima": [MODELS],
-    "fuzz.onnx_mutants": ["{onnx}", "--mutants", "4"],
-    "measure.onnx_large": ["{scratch}", "--layers", "2", "--width", "64", "--rounds", "1"],
-    "compare.onnx_models": ["{onnx}", "--time"],
-    "compare.older_opsets": ["--part", "7/900"],
-    "compare.onnx_nodes": ["--only", "transpose_default"],
-    "compare.onnx_round": [MODELS, "--only", "network/00000"],
-    "compare.operatorwise": [MODELS],
-    "measure.ort_web": [MODELS, "--bytes"],
-    "fuzz.planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
-    "fuzz.planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
-    "fuzz.planted_standard": ["--seed", "0", "--count", "6", "--seconds", "60"],
-    "fuzz.planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
-    "compare.plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
-    "measure.portable": [],
-    "compare.processor_kernels": ["--processors"],
-    "compare.processors": [MODELS, "--only", "network/00000", "--processors"],
-    "measure.quantised_forms": [],
-    "fuzz.quantised_networks": ["--count", "6", "--processors"],
-    "compare.replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
-    "measure.reports": ["40"],
-    "compare.reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
-    "measure.row_classes": ["--only", "LogSoftmax", "--threads", "1"],
-    "measure.runtime": [MODELS, "--only", "network/00000"],
-    "compare.saturation": [MODELS],
-    "measure.scale": ["50", "100"],
-    "measure.speed": [
-        MODELS,
-        "--only",
-        "network/00000",
-        "--target",
-        "ort-cpu-contrib",
-        "--plot",
-        "{scratch}/speed.svg",
-    ],
-    "measure.startup": [MODELS, "--only", "network/00000", "--rounds", "1"],
-    "compare.strategies": [MODELS],
-    "measure.streaming": [],
-    "compare.targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
-    "make.onnx_exports": ["{scratch}", "--only", "test_convnext"],
-    "make.torch_exports": ["{scratch}"],
-    "compare.tflite_writers": ["{onnx}", "--time"],
-    "compare.tvm_layouts": [MODELS, "--only", "network/00000"],
-    "compare.vela": [MODELS, "--only", "network/00000"],
-    "compare.verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
-    "measure.whole": ["40", "80"],
-    "make.zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
+    "compare.ablation": "{models} --networks 0 --exported 0 --every 0 --only elimination",
+    "compare.agreement": "{models} --samples 1",
+    "measure.batch": "{models}",
+    "compare.certificates": "{models} --every 3",
+    "fuzz.code_mutants": "{scratch}/reached --tests tests/ir/test_graph.py --only layoutsolve/ir/graph.py --count 2",
+    "fuzz.counterexamples": "3",
+    "make.demo": "{scratch}/demo.tflite",
+    "instances.check": "",
+    "instances.export": "{scratch} --small --only convnext --seconds 2",
+    "report.__main__": "{scratch} --small --jobs 1 --only engines",
+    "compare.exactness": "{models} --only network/0000",
+    "measure.dynamic": "--rows 1 --most 20000",
+    "compare.emulated": "{onnx} {scratch}",
+    "measure.executed": "{models} --only network/00000 --target ort-arm",
+    "make.exporter_networks": "{scratch}/exported --seeds 1",
+    "make.figures": "{scratch}",
+    "fuzz.forgeries": "--certificates 1 --ways 1 --files 2 --operators 3",
+    "measure.forms": "{models} --small --form 'PRelu limits'",
+    "compare.formulations": "{models} --families --only network/00000 --only ladder:50 --seconds 2",
+    "fuzz.tflite_round_trip": "4",
+    "fuzz.tflite_mutants": "{models} --mutants 40 --jobs 1",
+    "measure.kernels": "--to {scratch}/kernels.json",
+    "measure.large": "{scratch} --layers 2 --width 64",
+    "measure.latency": "",
+    "measure.litert_rows": "",
+    "compare.levels": "{models} --trace",
+    "measure.loading": "{models} --only CONV_2D-int8",
+    "fuzz.onnx_mutants": "{onnx} --mutants 4",
+    "measure.onnx_large": "{scratch} --layers 2 --width 64 --rounds 1",
+    "compare.onnx_models": "{onnx} --time",
+    "compare.older_opsets": "--part 7/900",
+    "compare.onnx_nodes": "--only transpose_default",
+    "compare.onnx_round": "{models} --only network/00000",
+    "compare.operatorwise": "{models}",
+    "measure.ort_web": "{models} --bytes",
+    "fuzz.planted": "1 --only Conv --only Softmax --again",
+    "fuzz.planted_models": "--seed 2 --count 6 --seconds 60 --keep {scratch}/misses",
+    "fuzz.planted_standard": "--seed 0 --count 6 --seconds 60",
+    "fuzz.planted_tflite": "--seed 2 --count 3 --seconds 60",
+    "compare.plans": "{models} --target nchw16c --target acl",
+    "measure.portable": "",
+    "compare.processor_kernels": "--processors",
+    "compare.processors": "{models} --only network/00000 --processors",
+    "fuzz.quantised_networks": "--count 6 --processors",
+    "compare.replay": "{scratch}/manifest.json --networks 1 --every 2000 --corpus {models}",
+    "measure.reports": "40",
+    "compare.reshapes": "{models} --objective min-executed --json {scratch}/reshapes.json",
+    "measure.row_classes": "--only LogSoftmax --threads 1",
+    "measure.runtime": "{models} --only network/00000",
+    "compare.saturation": "{models}",
+    "measure.scale": "50 100",
+    "measure.speed": "{models} --only network/00000 --target ort-cpu-contrib",
+    "measure.startup": "{models} --only network/00000 --rounds 1",
+    "compare.strategies": "{models}",
+    "measure.streaming": "",
+    "compare.targets": "{models} ort-cpu portable --only network/00000",
+    "make.onnx_exports": "{scratch} --only test_convnext",
+    "make.torch_exports": "{scratch}",
+    "compare.tflite_writers": "{onnx} --time",
+    "compare.tvm_layouts": "{models} --only network/00000",
+    "compare.vela": "{models} --only network/00000",
+    "compare.verdicts": "{models} --faults 2 --only network/00000",
+    "measure.whole": "40 80",
+    "make.zoo": "{scratch}/zoo --networks 1 --every 2000",
 }
-"""How each experiment is run here."""
+"""How each experiment is run here: ``{models}`` is a folder of models, ``{scratch}`` an empty one, ``{onnx}`` one of an
+ONNX model.
+"""
 
 ENDS = {"instances.check": 2}
 """What an experiment ends with, where that is not 0: it is called without what it needs."""
@@ -134,7 +104,6 @@ PREPARED.set_forkserver_preload(
 """Where processes begin with what takes long to load, and nothing that is running."""
 
 NEEDS = {
-    "fuzz.coverage": "atheris",
     "make.onnx_exports": "timm",
     "make.torch_exports": "litert_torch",
     "compare.tvm_layouts": "tvm",
@@ -188,7 +157,7 @@ def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) 
         pytest.importorskip(NEEDS[name])
     if name == "measure.ort_web" and not (ROOT / "experiments" / "measure" / "web" / "node_modules").is_dir():
         pytest.skip("onnxruntime-web is not installed")
-    given = [each.format(models=models, onnx=onnx_models, scratch=tmp_path) for each in COMMANDS[name]]
+    given = [each.format(models=models, onnx=onnx_models, scratch=tmp_path) for each in shlex.split(COMMANDS[name])]
     told = tmp_path.with_name(f"{tmp_path.name}.told")
     process = PREPARED.Process(target=run, args=(name, given, told))
     process.start()

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 import layoutsolve
 from layoutsolve.verification.layer_table import Closeness
 from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.tensor_statistics import Tally
 from tests.builder import Builder
 from tests.networks import Network, Quantised
 from tests.random_models import network
@@ -134,3 +135,10 @@ def test_figures() -> None:
     assert found.maximum == 1 and found.sqnr == pytest.approx(10 * np.log10(200))
     close.add(np.zeros(2, np.int8), np.zeros(3, np.int8))
     assert close.layer(0, "ADD").maximum == np.inf
+
+
+def test_runs_that_agree_take_no_reason_back() -> None:
+    expected, tally = np.arange(4, dtype=np.float32), Tally(Port("x", "float32", (4,), (4,), (), ()), "ABS")
+    for times, wrong in ((1, False), (1.00001, False), (2, True), (1.00001, True), (1, True)):
+        tally.add_floats(expected, np.float32(times) * expected, None, lambda: None)
+        assert bool(tally.reason) == wrong

@@ -8,11 +8,10 @@ from dataclasses import replace
 from layoutsolve.ir.graph import Dim, Shape, Size, Value, product, reshape_entries
 from layoutsolve.solver.theory.factor import blocks, factors
 from layoutsolve.solver.theory.kind import Along, Kind, cutting
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Price, Row, position
-from layoutsolve.solver.theory.rule import (  # fmt: skip
-    Arranged,
+from layoutsolve.solver.theory.rule import (
     Dims,
-    Placed,
     Rule,
     Site,
     Step,

@@ -7,8 +7,9 @@ from itertools import permutations
 
 from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.kind import Along
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position
-from layoutsolve.solver.theory.rule import Arranged, Placed, Rule, Site, Step, Way, marked, numbered, rule
+from layoutsolve.solver.theory.rule import Rule, Site, Step, Way, marked, numbered, rule
 
 MOST = 4
 """The most dimensions of an element of which all orders are looked at."""

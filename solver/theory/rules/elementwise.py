@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from layoutsolve.ir.graph import Shape
-from layoutsolve.solver.theory.rule import Arranged, Dims, Placed, Rule, Site, Way, numbered, rule
+from layoutsolve.solver.theory.relation import Arranged, Placed
+from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, numbered, rule
 
 UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip",

@@ -7,21 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.ir.graph import Array, Shape
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position, positions
-from layoutsolve.solver.theory.rule import (
-    Arranged,
-    Between,
-    Dims,
-    Placed,
-    Rule,
-    Site,
-    Step,
-    Way,
-    image,
-    marked,
-    numbered,
-    rule,
-)
+from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, image, marked, numbered, rule
 from layoutsolve.solver.theory.rules.space import turned
 
 CHANNEL = "k"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, Way, rule
+from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, rule
 
 T, B, K, G, H = ("t",), ("b",), ("k",), ("g",), ("h",)
 

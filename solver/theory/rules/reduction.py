@@ -8,20 +8,9 @@ import numpy as np
 
 from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.theory.kind import Along, Runs
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position, positions
-from layoutsolve.solver.theory.rule import (
-    Arranged,
-    Between,
-    Dims,
-    Placed,
-    Rule,
-    Site,
-    Step,
-    Way,
-    int64,
-    numbered,
-    rule,
-)
+from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, int64, numbered, rule
 
 UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""

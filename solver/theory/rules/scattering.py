@@ -11,20 +11,9 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, Dim, Shape
+from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import (
-    Between,
-    Changed,
-    Dims,
-    Placed,
-    Rule,
-    Site,
-    Step,
-    Way,
-    numbered,
-    rule,
-    static,
-)
+from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rule, Site, Step, Way, numbered, rule, static
 from layoutsolve.solver.theory.rule import sizes as sizes_of
 from layoutsolve.solver.theory.rules.fixed_format import orders
 

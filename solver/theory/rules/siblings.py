@@ -9,13 +9,12 @@ from dataclasses import replace
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, Shape, Value
-from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position
-from layoutsolve.solver.theory.rule import (  # fmt: skip
+from layoutsolve.solver.theory.rule import (
     CONTRIB,
     NUMBERS,
     RULES,
-    Arranged,
     Changed,
     Dims,
     Extra,

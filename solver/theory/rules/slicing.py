@@ -11,12 +11,11 @@ import numpy as np
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, Dim, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Among, Marked
+from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position
-from layoutsolve.solver.theory.rule import (  # fmt: skip
-    Arranged,
+from layoutsolve.solver.theory.rule import (
     Changed,
     Dims,
-    Placed,
     Rule,
     Site,
     Step,

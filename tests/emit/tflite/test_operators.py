@@ -117,6 +117,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Clip": [
         *(Case(X, np.float32(low), np.float32(high)) for low, high in ((0, 6), (-1, 1), (0, 1), (-0.5, 0.7))),
         Case(X, None, np.float32(1)),
+        Case(whole(7, -7, 5), np.int64(0), np.int64(6)),
     ],
     "Mod": [Case(whole(7, -7, 5), whole(3, 3, -2), fed=(0, 1))],
     "Where": [Case(FLAGS, X, real(8), fed=(0, 1))],

@@ -397,6 +397,17 @@ def test_single_elements_are_taken_forwards(begin: int, stride: int, computed: b
     converts(builder.finish(out), stride > 0, "takes one element of an axis, backwards")
 
 
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (-1, 3), (4, -1), (1, 2), (2, 3), (-2, 6), (5, -1), (1, 1, 2)])
+def test_parts_make_up_the_whole(sizes: tuple[int, ...]) -> None:
+    builder, rest = Builder(), 4 - sum(each for each in sizes if each != -1)
+    counts = [rest if each == -1 else each for each in sizes]
+    right = sum(counts) == 4 and min(counts) >= 0 and len(counts) == 2
+    parts = [builder.tensor(f"part{at}", (2, max(each, 0))) for at, each in enumerate(counts[:2])]
+    given = [builder.constant("sizes", [*sizes], "int32"), builder.constant("axis", 1, "int32")]
+    builder.operator("SPLIT_V", [builder.input("x", (2, 4)), *given], parts, {"num_splits": 2})
+    converts(builder.finish(*parts), right, "splits 4 elements into")
+
+
 @pytest.mark.parametrize("axes", [(1, 0), (2, 0), (0, 2)])
 @pytest.mark.parametrize("more", [-9, 0, 1, 100])
 def test_sequences_are_reversed_as_far_as_they_reach(axes: tuple[int, int], more: int) -> None:
