@@ -2,7 +2,8 @@
 
 The quant pattern is ``op -> QuantizeLinear -> stored tensor -> DequantizeLinear -> op``. A stored tensor has one of
 each at most, however many operators read it, so a graph of O operators over T quantised tensors has at most O + 2T
-nodes. Where there is an operator on stored integers that may be used it is written instead (``qlinear.py``).
+nodes; where weights are selected on loading each reader has a DequantizeLinear. Where there is an operator on stored
+integers that may be used it is written instead (``qlinear.py``).
 
 ONNX Runtime computes no DequantizeLinear ahead of time, lest it lose a kernel on integers. Where there can be none,
 because a constant is combined with floats, that is written as ``Cast -> (Sub) -> Mul`` instead: the same numbers,
@@ -200,11 +201,13 @@ def _convert(writer: Writer, source: str, target: str) -> bool:
 
 
 def _real(writer: Writer, name: str) -> str:
-    """The name under which the real numbers of a tensor are found; written once, read by all."""
+    """The name under which the real numbers of a tensor are found; written once and read by all, but for those of which
+    each reader has its own.
+    """
     quant, known = writer.graph.values[name].quant, writer.body.real
     if quant is None:
         return writer.stored(name)
-    if name not in known:
+    if name not in known or _has_own(writer, name):
         real = writer.taken.derived(name, "real")
         if name in writer.selection.real:
             writer.selection.real[name] = writer.bodies[None].real[name] = real
@@ -212,6 +215,14 @@ def _real(writer: Writer, name: str) -> str:
             _dequantize(writer, name, quant, real)
             known[name] = real
     return known[name]
+
+
+def _has_own(writer: Writer, name: str) -> bool:
+    """Whether each reader of a stored tensor has a DequantizeLinear: where weights are selected on loading, as ONNX
+    Runtime makes one for each before it optimises, and then infers all types anew, which takes longer with branches.
+    """
+    selected = writer.selection.real
+    return bool(selected) and name in writer.body.real.maps[0] and not (name in selected or name in writer.ahead)
 
 
 def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:

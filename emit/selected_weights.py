@@ -158,7 +158,8 @@ def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> 
 
 
 def _higher(zero: Array) -> Array:
-    return (zero.astype(np.int16) + _SIGN).astype(np.uint8)
+    """A zero point without a sign; an array for one number too, of which NumPy makes a scalar that has no place."""
+    return np.asarray(zero.astype(np.int16) + _SIGN, np.uint8)
 
 
 def _last(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -195,6 +195,7 @@ class Writer:
         is one of float16, and what it is cast to, where it is to be ``halved`` and can be; and one of equal parts, and
         what it is expanded to, where it may be ``spread`` and its parts lie in the same memory.
         """
+        data = np.asarray(data)  # NumPy's scalars lie nowhere that lasts
         key = (dtype, *memory(data))
         if key not in self._shared:
             self._shared[key] = self._written(dtype, data, halved, spread)(name(), dtype, data), data

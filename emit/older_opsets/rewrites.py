@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.emit.older_opsets.step import Made, Step
 from layoutsolve.proto.messages import TYPES, TensorProto, attribute, integer, integers, leave_out
 
-_REDUCING = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_REDUCING = ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod", "SumSquare")
 
 CODES = {code: name for name, code in TYPES.items()}
 """The names of types by their codes."""
@@ -22,6 +22,17 @@ def _reduce(step: Step) -> Made | None:
     if none and (not step.slot(1) or step.ints(1) == []):
         return [step.write("Identity", [step.slot(0)], step.node.output)]
     return step.attributed(1, "axes")
+
+
+def _extreme_of_axes(step: Step) -> Made | None:
+    """ReduceMax and ReduceMin of bytes are new in 12. ONNX Runtime (QDQSelectorActionTransformer) makes them of bytes
+    before that as well where they stand between DequantizeLinear and QuantizeLinear; a Max of one operand stops it.
+    """
+    made, result = _reduce(step), step.node.output[0]
+    if made is None or step.version >= 12 or step.slot(0) not in step.scope.dequantised:
+        return made
+    made[-1].output[0] = extreme = step.new("extreme", result)
+    return [*made, step.write("Max", [extreme], [result])]
 
 
 def _axes(step: Step) -> Made | None:
@@ -197,9 +208,9 @@ def _extreme(step: Step) -> Made | None:
 
 
 def _clip(step: Step) -> Made | None:
-    """Clip of integers is new in 12."""
+    """Clip of integers is new in 12, and ONNX Runtime clips no doubles before."""
     node = step.node
-    if step.type(node.input[0]) in _FLOATS:
+    if step.type(node.input[0]) in (TensorProto.FLOAT, TensorProto.FLOAT16):
         return [node]
     ends = [(op, step.slot(place)) for op, place in (("Less", 1), ("Greater", 2)) if step.slot(place)]
     made, before = Made(), node.input[0]
@@ -304,6 +315,8 @@ _COMPUTED = "with axes, sizes or parts that are computed"
 
 REWRITES: Mapping[str, tuple[int, Callable[[Step], Made | None], str]] = {
     **{f"Reduce{name}": (18, _reduce, _COMPUTED) for name in _REDUCING},
+    "ReduceMax": (18, _extreme_of_axes, _COMPUTED),
+    "ReduceMin": (18, _extreme_of_axes, _COMPUTED),
     "ReduceSum": (13, _reduce, _COMPUTED),
     "Squeeze": (13, _axes, _COMPUTED),
     "Unsqueeze": (13, _axes, _COMPUTED),

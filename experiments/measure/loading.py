@@ -3,7 +3,9 @@
 Of each model and way, at two levels of ONNX Runtime's optimiser, the time to load it and the time of a run, each by
 that of ``qdq`` at the level all, on one thread, and the size of the file. All files run in turn, and only times of one
 round are compared. Models of which nothing becomes a kernel on bytes are left out. With a target, by the file for that
-one instead: what the default takes longer to load, as with int8 weights alone that it selects none of.
+one instead: what the default takes longer to load, as with int8 weights alone that it selects none of; and what of that
+is left where both forms of all weights are stored, so that none is converted, and where those of one layer alone are
+selected, which is the least that any file takes that selects.
 
     python -m experiments.measure.loading FOLDER [--only int8] [--target signed.json]
 """
@@ -14,11 +16,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import onnx
+from onnx import numpy_helper
+
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.timing import Runner, Session, feeds_of, ratio, rounds_of, timed, warm
+from layoutsolve.proto.weight_selection import NAME
 from layoutsolve.verification.runtimes import Level, OnnxRuntime
 
 WAYS: Mapping[str, Mapping[str, object]] = {
@@ -29,6 +35,9 @@ WAYS: Mapping[str, Mapping[str, object]] = {
 """The options of each way; the first is what the others are compared with."""
 
 LEVELS: Sequence[Level] = ("all", "basic")
+
+PLAIN, DEFAULT, STORED, ONE = "the target", "the default", "both forms stored", "one layer selected"
+"""The ways by a target."""
 
 LOADS = 10
 """How often each file is loaded."""
@@ -77,7 +86,9 @@ def measure(
     }
     if len(set(files.values())) < len(files):
         return []
-    places = [(way, level) for way in ways for level in levels]
+    if DEFAULT in files:
+        files |= parts_of(files[DEFAULT])
+    places = [(way, level) for way in files for level in levels]
     loads = timed({place: Runner(_Loading(files[place[0]], place[1])) for place in places}, LOADS)
     sessions = {place: OnnxRuntime(files[place[0]], threads=1, level=place[1]) for place in places}
     feeds = feeds_of(sessions[places[0]])
@@ -97,6 +108,51 @@ def measure(
     ]
 
 
+def parts_of(file: bytes) -> dict[str, bytes]:
+    """A file that selects all weights at once with both forms of them stored, and with those of the first layer alone
+    selected; nothing for other files.
+    """
+    model = onnx.ModelProto.FromString(file)
+    selections = [node for node in model.graph.node if node.name == NAME and len(node.output) > 1]
+    if len(selections) != 1:
+        return {}
+    return {STORED: _stored_twice(model), ONE: _of_one_layer(onnx.ModelProto.FromString(file))}
+
+
+def _stored_twice(model: onnx.ModelProto) -> bytes:
+    graph, held = model.graph, {each.name: each for each in model.graph.initializer}
+    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
+    for node in [node for node in graph.node if node.op_type == "BitwiseXor" and node.input[0] in casts]:
+        cast = casts[node.input[0]]
+        weights = numpy_helper.to_array(held[cast.input[0]]).view("uint8") ^ 128
+        graph.initializer.append(numpy_helper.from_array(weights, node.output[0]))
+        graph.node.remove(cast)
+        graph.node.remove(node)
+    return model.SerializeToString()
+
+
+def _of_one_layer(model: onnx.ModelProto) -> bytes:
+    """The other layers have their int8 weights; what would convert them is left out."""
+    graph = model.graph
+    place, selection = next((place, node) for place, node in enumerate(graph.node) if node.name == NAME)
+    signed, unsigned = sorted((each.g for each in selection.attribute), key=lambda branch: branch.name)
+    others = {node.output[0]: node for node in signed.node[1:]}
+    others = {name: others[port.name] for name, port in zip(selection.output[1:], signed.output[1:], strict=True)}
+    kept = {name for node in unsigned.node[:1] for name in node.input}
+    for name, node in others.items():
+        node.output[0] = name
+        graph.node.insert(place + 1, node)
+    for branch in (signed, unsigned):
+        del branch.node[1:], branch.output[1:]
+    del selection.output[1:]
+    for node in [node for node in graph.node if node.op_type == "BitwiseXor" and node.output[0] not in kept]:
+        cast = next((each for each in graph.node if each.op_type == "Cast" and each.output[0] == node.input[0]), None)
+        if cast is not None:
+            graph.node.remove(cast)
+            graph.node.remove(node)
+    return model.SerializeToString()
+
+
 def summary(found: Sequence[Found]) -> str:
     """The geometric means of all ways."""
     lines = ["| way | level | load | run | file |", "|---|---|--:|--:|--:|"]
@@ -109,11 +165,23 @@ def summary(found: Sequence[Found]) -> str:
 
 
 def late(found: Sequence[Found]) -> str:
-    """The models whose second file takes longer to load than it may by the first one, and the milliseconds."""
-    pairs = [(one.model, one.milliseconds, two.milliseconds) for one, two in zip(found[::2], found[1::2], strict=True)]
-    missed = [each for each in pairs if each[2] > max(SHARE * each[1], each[1] + 1000 * SECONDS)]
-    rows = (f"* {model}: {one:.1f} ms, by default {two:.1f}, {two - one:.1f} more" for model, one, two in missed)
-    return "\n".join([f"{len(missed)} of {len(pairs)} take longer than they may", *rows])
+    """How many models take longer to load in each way than they may by the first one, the milliseconds that all take
+    more in the mean, and the models whose default does.
+    """
+    plain = {each.model: each.milliseconds for each in found if each.way == PLAIN}
+    lines = []
+    for way in dict.fromkeys(each.way for each in found if each.way != PLAIN):
+        rows = [(each.model, plain[each.model], each.milliseconds) for each in found if each.way == way]
+        missed = [each for each in rows if each[2] > max(SHARE * each[1], each[1] + 1000 * SECONDS)]
+        more = sum(each[2] - each[1] for each in rows) / len(rows)
+        lines.append(
+            f"{way}: {len(missed)} of {len(rows)} take longer than they may, all {more:.1f} ms more in the mean"
+        )
+        if way == DEFAULT:
+            lines += [
+                f"* {name}: {one:.1f} ms, by default {two:.1f}, {two - one:.1f} more" for name, one, two in missed
+            ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -121,7 +189,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--target", metavar="NAME|FILE.json", help="compare the default with this one instead")
     options = parser.parse_args()
-    ways = {"the target": {"target": options.target}, "the default": {}} if options.target else WAYS
+    ways = {PLAIN: {"target": options.target}, DEFAULT: {}} if options.target else WAYS
     levels = LEVELS[:1] if options.target else LEVELS
     found: list[Found] = []
     print("| model | way | level | load | run | file |\n|---|---|---|--:|--:|--:|")

@@ -20,6 +20,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import layoutsolve
 from experiments.compare import processors
 from layoutsolve.emit import nodes_of, serialise
+from layoutsolve.emit.writer import Kernels
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.ir.graph import Graph, Quant
@@ -82,6 +83,25 @@ def test_either_form(seed: int, tmp_path: Path) -> None:
             assert all(map(np.array_equal, session.run(None, feeds), expected))
         stored = {numpy_helper.to_array(each).dtype.type for each in optimised.graph.initializer if len(each.dims) > 1}
         assert dtype is None or not selects(model) or dtype in stored
+
+
+@pytest.mark.parametrize("kernels", [None, Kernels(frozenset([""]), False)])
+def test_zero_points_of_layers(kernels: Kernels | None, tmp_path: Path) -> None:
+    """Weights need not be symmetric: each layer has its own zero point in either form."""
+    b = Bytes(0)
+    x, size = b.image(4, 16), 16
+    for _ in range(12):
+        zero = b.random.integers(-60, 60, 1).astype(np.int8)
+        quant = Quant(b.random.uniform(0.001, 0.01, 1).astype(np.float32), zero)
+        matrix = b.constant(b.random.integers(-128, 128, (size, 16)), "int8", quant)
+        x = b.op("MatMul", x, matrix, shape=(4, 16), dtype=b.dtype, quant=b.steps(1.0))
+    graph = b.graph(x)
+    model = serialise(graph, storage=SELECTED, kernels=kernels)
+    assert selects(model) == 12
+    feeds, right = given(graph, 0), serialise(weights.stored(graph, "unsigned"), kernels=kernels)
+    expected = loaded(right, tmp_path)[0].run(None, feeds)
+    for exact in (True, False):
+        assert all(map(np.array_equal, loaded(forced(model, exact), tmp_path)[0].run(None, feeds), expected))
 
 
 def test_some_saturate_and_some_do_not() -> None:

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
+import layoutsolve
 from experiments.compare.ablation import STAGES
 from experiments.compare.operatorwise import check_model
 from experiments.make.zoo import write
-from experiments.measure.loading import Found, late
+from experiments.measure.loading import DEFAULT, ONE, PLAIN, STORED, Found, late, parts_of
 from experiments.onnx_shared import FailedError, apart
 from tests.networks import Network, Quantised
 
@@ -207,8 +209,25 @@ def test_what_takes_long_to_load() -> None:
     """Of two files 15 % or 5 ms more, whichever is more, is not too long."""
 
     def pair(one: float, two: float) -> list[Found]:
-        return [Found(f"{one} {two}", way, "all", two / one, 1, 1, spent) for way, spent in (("a", one), ("b", two))]
+        ways = ((PLAIN, one), (DEFAULT, two))
+        return [Found(f"{one} {two}", way, "all", two / one, 1, 1, spent) for way, spent in ways]
 
     found = [*pair(10, 14.9), *pair(10, 15.1), *pair(100, 114), *pair(100, 116)]
     told = late(found).splitlines()
-    assert told[0].startswith("2 of 4") and [each.split(":")[0] for each in told[1:]] == ["* 10 15.1", "* 100 116"]
+    assert told[0].startswith("the default: 2 of 4")
+    assert [each.split(":")[0] for each in told[1:]] == ["* 10 15.1", "* 100 116"]
+
+
+def test_parts_of_loading() -> None:
+    """The files that part what loading takes are those that they are said to be."""
+    net = Quantised()
+    net.largest = 128
+    x = net.input(1, 8, 8, 4)
+    file = layoutsolve.convert(net.model(net.conv(net.conv(net.conv(x, 8, 3), 8), 8)).source).model.SerializeToString()
+    parts = {name: onnx.ModelProto.FromString(part) for name, part in parts_of(file).items()}
+    for part, converted, selected in ((STORED, 0, 3), (ONE, 1, 1)):
+        nodes = parts[part].graph.node
+        assert sum(node.op_type == "BitwiseXor" for node in nodes) == converted
+        assert [len(node.output) for node in nodes if node.op_type == "If"] == [selected]
+        assert onnxruntime.InferenceSession(parts[part].SerializeToString()).get_outputs()
+    assert not parts_of(parts[ONE].SerializeToString())
