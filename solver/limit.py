@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-WORK, WORK_EACH = 7_000_000, 2_000
+WORK, WORK_EACH = 12_000_000, 2_000
 """The work that a search may do: so much whatever the graph, and so much for each of its nodes."""
 
 LOOK = 2_000
 """The most work that is done between two looks at the clock by stages that spend in small steps."""
 
-DETERMINISTIC_SECOND = 1_300_000
+DETERMINISTIC_SECOND = 1_000_000
 """The work that one deterministic second of CP-SAT counts as."""
 
 KEPT_BACK = 1.5

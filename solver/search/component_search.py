@@ -26,13 +26,13 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 if TYPE_CHECKING:
     from layoutsolve.solver.search.glop import Optimum
 
-NEARBY = 0.1
+NEARBY = 0.25
 """The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
 
-SEARCHED = 0.75
+SEARCHED = 0.6
 """The same of searching one level with CP-SAT: what it does not come to an end with then, it hardly ever does."""
 
-STEP, SOON = 0.35, 0.06
+STEP = 0.35
 """The same of a look at what is left at the bound of a relaxation, and of one that may end soon."""
 
 
@@ -166,7 +166,7 @@ class _Search:
         """
         from layoutsolve.solver.search.cpsat import searched
 
-        for near, share in ((True, STEP), (False, SOON), (False, SEARCHED)):
+        for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
             if near and proven is None:
                 continue
             if share == SEARCHED and level.total(self.price[place]) > least:

@@ -28,7 +28,7 @@ from layoutsolve.solver.theory.row import Price
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
 
-LOOKED_AT, TERM, PRICE = 10, 1, 5
+LOOKED_AT, TERM, PRICE = 5, 3, 5
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of a price."""
 
 CONSTRAINTS, TERMS = 30_000, 600_000

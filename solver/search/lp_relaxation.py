@@ -12,7 +12,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.glop import Linear, Optimum
 from layoutsolve.solver.search.integer_program import Level, Program
 
-AT_ONCE = 600
+AT_ONCE = 400
 """The variables and rows that one step of the simplex algorithm handles in a unit of work."""
 
 DENSE = 5

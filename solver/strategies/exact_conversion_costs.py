@@ -15,9 +15,6 @@ MANY = 2
 larger is solved sooner than several that are small.
 """
 
-MOST = 12_500
-"""The most rows of a problem with exact conversion costs, of few operators: CP-SAT proves nothing of more in time."""
-
 STATED = 0.6
 """The most of what is left of a limit that finding candidates may use."""
 
@@ -34,10 +31,9 @@ def wider(
     if not dearer:
         return None
     rows = sum(len(operator.rows) for operator in problem.operators)
-    enough = max(MOST, MANY * candidates.count)
     sought = {
-        _components(problem, least, dearer) | charged: min(MANY * rows, enough),
-        around(problem, dearer | charged, reach): enough,
+        _components(problem, least, dearer) | charged: MANY * rows,
+        around(problem, dearer | charged, reach): None,
     }
     for count in range(FEW_BLOCKS, BLOCKS + 1):
         if not all(every_order(candidates.seen[variable], count) for variable in dearer):

@@ -20,44 +20,35 @@ from layoutsolve.solver.strategies.exact_conversion_costs import STATED, wider
 from layoutsolve.solver.strategies.projection_bound import projection_bound
 
 NARROW = 0.8
-"""The most of what is left of a limit that choosing orders may use."""
+"""The most of what is left of a limit that choosing among few candidates may use."""
 
 CAPPED, BOUNDED = 0.6, 0.25
 """The same of choosing among few candidates where there are more, by which nothing is proven, and of a projection."""
 
-ENOUGH, ENOUGH_EACH = 8_000, 20
+ENOUGH, ENOUGH_EACH = 20_000, 100
 """The most rows of a problem of all candidates that is of use: so many in any case, and so many for each operator. What
-has more takes longer to state, by itself, than few candidates take with a projection that proves them.
+has more is not solved in what is left of a limit, and takes memory out of proportion.
 """
 
 
 def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
-    """The cheapest orders: among all candidates where that is no large problem, else among few, with what orders of
-    some atoms prove of them.
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper than what orders of some
+    atoms prove, among all.
     """
     first = limit.part(NARROW)
     candidates = statement.candidates(first.part(STATED), FEW)
     problem = candidates.problem()
-    wide = _wide(statement, candidates, first) if problem.capped else None
-    if wide is not None:
-        found = _cheapest(*wide, levels, first)
-        return found if found.optimal else _known_by(found, _least([found, solve(problem, levels, limit)]))
-    found = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else limit)
-    if found.optimal or not problem.capped or limit.expired:
-        return found
-    return _known_by(projection_bound(statement, levels, found.values, limit.part(BOUNDED)), found)
-
-
-def _wide(statement: Statement, few: Candidates, limit: Limit) -> tuple[LayoutProblem, Candidates] | None:
-    """The problem of all candidates where that is no large one, which it is not looked at for where few of them make
-    more than half of what is enough.
-    """
+    few = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else first)
+    del candidates
+    if few.optimal or not few.problem.capped or limit.expired:
+        return few
+    some = projection_bound(statement, levels, few.values, limit.part(BOUNDED))
+    if (some is not None and some.bounds >= few.values) or limit.expired:
+        return _known_by(some, few)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
-    if 2 * few.count > enough or limit.over:
-        return None
-    wide = statement.candidates(limit.part(STATED), CANDIDATES)
-    problem = wide.problem(enough)
-    return None if problem.capped else (problem, wide)
+    candidates = statement.candidates(limit.part(STATED), CANDIDATES)
+    wide = _cheapest(candidates.problem(enough), candidates, levels, limit)
+    return _known_by(max(wide, some or wide, key=lambda each: each.bounds), _least([wide, few]))
 
 
 def _cheapest(problem: LayoutProblem, candidates: Candidates, levels: Levels, limit: Limit) -> Solution:

@@ -24,7 +24,7 @@ SEARCHED, ORDERS = 0.8, 0.8
 groupings.
 """
 
-GROUPED = 300_000
+GROUPED = 3_000_000
 """The least work that groupings may take: they move nothing, so that they take no more than orders did beyond it."""
 
 STARTS = ("min-executed", "min-transpose", "min-bytes")
@@ -53,7 +53,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     limit.keep_back()
     found = _searched(statement, limit.part(SEARCHED))
     at_once = coarse_levels(goal.levels) is None
-    if found is not None and not at_once and all(tier.status != "feasible" for tier in found.tiers[:-2]):
+    if found is not None and found.status == "optimal" and not at_once:
         return _held_against_views(found, boundary, limit)
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
