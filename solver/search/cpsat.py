@@ -17,10 +17,9 @@ with deferred("pandas"):
 SMALL = 400
 """A program of at most so many choices is searched without presolve, which takes longer than it saves."""
 
-DOMINANCE = 200_000
-"""The most pairs of an operator's alternatives that presolve compares for dominance. CP-SAT does not count that work,
-which takes twenty seconds for sixteen million pairs, and as long for 370,000 that clauses link. Presolve that keeps
-all feasible solutions does without.
+PAIRS, CHOICES = 2_000_000, 7_000
+"""Where an operator's alternatives are more pairs, or all choices more, presolve does not look for dominance, which it
+does not count: twenty seconds for sixteen million pairs, or among 14,000 choices that clauses link.
 """
 
 EACH = 4
@@ -32,10 +31,7 @@ LARGEST = 2**50
 
 @dataclass(frozen=True)
 class Found:
-    """What one search comes to: rows, None where it found none in time, and a proven lower bound on the level.
-
-    ``empty`` says that there is nothing at all.
-    """
+    """Rows, None where a search found none in time, a proven bound on the level, and whether there are none at all."""
 
     rows: Mapping[int, int] | None
     bound: int
@@ -68,15 +64,13 @@ def searched(program: Program, level: Level, least: int, limit: Limit) -> Found:
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return Found(None, least, status == cp_model.INFEASIBLE)
         chosen = (key for key, literal in program.choices.items() if solver.boolean_value(literals[literal]))
-        bound = max(least, ceil(solver.best_objective_bound - 1e-6))
-        return Found({**program.fixed, **dict(chosen)}, bound, empty=False)
+        return Found({**program.fixed, **dict(chosen)}, max(least, ceil(solver.best_objective_bound - 1e-6)), False)
     finally:
         vars(model).clear()  # under their old names it holds its own methods, which would keep it in memory
 
 
 def _sum(literals: list[cp_model.IntVar], terms: Terms) -> cp_model.LinearExpr:
-    own = [literals[literal] for literal, _ in terms]
-    return cp_model.LinearExpr.weighted_sum(own, [weight for _, weight in terms])
+    return cp_model.LinearExpr.weighted_sum([literals[each] for each, _ in terms], [weight for _, weight in terms])
 
 
 def _solver(program: Program, limit: Limit) -> cp_model.CpSolver:
@@ -92,6 +86,6 @@ def _solver(program: Program, limit: Limit) -> cp_model.CpSolver:
     parameters.random_seed = 0
     parameters.linearization_level = 2
     parameters.cp_model_presolve = choices > SMALL
-    parameters.keep_all_feasible_solutions_in_presolve = pairs > DOMINANCE
+    parameters.keep_all_feasible_solutions_in_presolve = pairs > PAIRS or choices > CHOICES
     parameters.catch_sigint_signal = False
     return solver

@@ -51,12 +51,12 @@ def solutions(program: Program) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.members(10)
-@pytest.mark.parametrize("dominance", [0, cpsat.DOMINANCE])
+@pytest.mark.parametrize("dominance", [0, cpsat.CHOICES])
 @pytest.mark.parametrize("seed", range(50))
 def test_cpsat(seed: int, dominance: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Presolve leaves the least sum as it is, whether it compares alternatives for dominance or not."""
     monkeypatch.setattr(cpsat, "SMALL", 0)
-    monkeypatch.setattr(cpsat, "DOMINANCE", dominance)
+    monkeypatch.setattr(cpsat, "CHOICES", dominance)
     program = random_program(np.random.default_rng(seed))
     level = program.level(("transposes",))
     known = [sum(values[each] * weight for each, weight in level.terms) for values in solutions(program)]
