@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from math import ceil, prod
 from pathlib import Path
 
+import numpy as np
 from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
 from ortools.linear_solver.pywraplp import Solver
 
@@ -36,21 +37,20 @@ from experiments.corpus import graph_of, models, write_json
 from experiments.make.hard_networks import FAMILIES
 from experiments.measure.scale import network
 from layoutsolve import ConversionError
-from layoutsolve.ir.graph import Graph
+from layoutsolve.ir.graph import Array, Graph
 from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component_search import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
-from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
+from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.glop import Optimum
-from layoutsolve.solver.search.integer_program import Level, Literals, Program, dual_bound, limited
+from layoutsolve.solver.search.integer_program import Level, Literals, Program, Terms, dual_bound, limited
 from layoutsolve.solver.search.lp_relaxation import relaxed
 from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, price_of_component
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Levels, coarse_levels, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import FEW, Statement
-from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
 NEAR = 1e-6
@@ -69,27 +69,25 @@ class Facilities(Formulation):
     def _moves(
         self,
         variable: int,
-        readers: Sequence[Reads],
-        written: Reads,
-        serving: Sequence[Layout],
-        members: Sequence[Layout],
-        sources: Mapping[Layout, Price],
+        needs: Sequence[Literals | None],
+        supply: Sequence[Literals | None],
+        written: Sequence[Terms | None],
+        prices: Sequence[Price],
+        column: Array,
     ) -> Literals:
-        needs = _needs(readers, members)
-        if needs and sources and not any(written[layout] is None for layout in serving):
-            supply = [literal for layout in serving for literal in written[layout] or ()]
-            moved = self._pairs(sources)
-            for source, literal in moved.items():
-                self._only(literal, written, [source])
-            self._serve([*supply, *moved.values()], needs)
+        if needs and column.any() and None not in supply:
+            moved = self._pairs(prices, column)
+            for place, literal in moved.items():
+                self._only(literal, [written[place]])
+            self._serve([*(literal for some in supply for literal in some or ()), *moved.values()], needs)
         return []
 
-    def _pairs(self, sources: Mapping[Layout, Price]) -> dict[Layout, int]:
-        """The literal of the move from each layout, which is charged for it."""
+    def _pairs(self, prices: Sequence[Price], column: Array) -> dict[int, int]:
+        """The literal of the move from each layout that is written in another order, which is charged for it."""
         moved = {}
-        for source, price in sources.items():
-            moved[source] = self._new()
-            self._charge(moved[source], price)
+        for place in np.flatnonzero(column).tolist():
+            moved[place] = self._new()
+            self._charge(moved[place], prices[column[place]])
         return moved
 
 
@@ -99,17 +97,17 @@ class Pairs(Facilities):
     def _moves(
         self,
         variable: int,
-        readers: Sequence[Reads],
-        written: Reads,
-        serving: Sequence[Layout],
-        members: Sequence[Layout],
-        sources: Mapping[Layout, Price],
+        needs: Sequence[Literals | None],
+        supply: Sequence[Literals | None],
+        written: Sequence[Terms | None],
+        prices: Sequence[Price],
+        column: Array,
     ) -> Literals:
-        needs = _needs(readers, members)
-        for source, moved in self._pairs(sources).items() if needs else ():
+        for place, moved in self._pairs(prices, column).items() if needs else ():
+            given = [literal for literal, _ in written[place] or ()]
             for need in needs:
-                sure = [each for each in (written[source], need) if each is not None]
-                self._row([(moved, 1), *((literal, -1) for each in sure for literal in each)], 1 - len(sure))
+                literals, sure = [*given, *(need or ())], (written[place] is None) + (need is None)
+                self._row([(moved, 1), *((literal, -1) for literal in literals)], sure - 1)
         return []
 
 

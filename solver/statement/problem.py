@@ -23,6 +23,9 @@ from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.variable import Variable
 
+AT_ONCE = 250_000
+"""How many conversions are sorted into classes at a time, for the memory that takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -166,10 +169,15 @@ class LayoutProblem:
         given, wanted = (np.array([number[order(each)] for each in some], np.intp) for some in (sources, targets))
         spent, size = self.times(variable, sources, targets), self.variables[variable].bytes
         lost = np.frombuffer(b"".join(self.losses(variable, sources, targets)), np.uint8).reshape(spent.shape)
-        each = 1 + int(spent.max(initial=0))
-        known, numbers = np.unique(lost.astype(np.int64) * each + spent, return_inverse=True)
+        each, step = 1 + spent.max(initial=0), max(1, AT_ONCE // max(1, len(targets)))
+        parts = [slice(begin, begin + step) for begin in range(0, max(1, len(sources)), step)]
+        known = np.unique(np.concatenate([np.unique(lost[part] * each + spent[part]) for part in parts]))
         prices = [Price(1, hidden, 0, size, time) for hidden, time in (divmod(one, each) for one in known.tolist())]
-        return [FREE, *prices], (1 + numbers.reshape(spent.shape)) * np.not_equal.outer(given, wanted)
+        numbers = np.empty(spent.shape, np.int32)
+        for part in parts:
+            numbers[part] = 1 + np.searchsorted(known, lost[part] * each + spent[part])
+        numbers[np.equal.outer(given, wanted)] = 0
+        return [FREE, *prices], numbers
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""
