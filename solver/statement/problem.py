@@ -146,7 +146,7 @@ class LayoutProblem:
         if self.timed and self.charges(variable):
             return self.target.times(self.variables[variable], sources, targets)
         least = self.target.least_price(self.variables[variable], self.timed).nanoseconds
-        return np.full((len(sources), len(targets)), least, np.int64)
+        return np.broadcast_to(np.int64(least), (len(sources), len(targets)))
 
     def move_prices(
         self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], reshapes: bool
@@ -172,7 +172,7 @@ class LayoutProblem:
         each, step = 1 + spent.max(initial=0), max(1, AT_ONCE // max(1, len(targets)))
         parts = [slice(begin, begin + step) for begin in range(0, max(1, len(sources)), step)]
         known = np.unique(np.concatenate([np.unique(lost[part] * each + spent[part]) for part in parts]))
-        prices = [Price(1, hidden, 0, size, time) for hidden, time in (divmod(one, each) for one in known.tolist())]
+        prices = [Price(1, hidden, 0, size, time) for hidden, time in (divmod(one, int(each)) for one in known.tolist())]
         numbers = np.empty(spent.shape, np.int32)
         for part in parts:
             numbers[part] = 1 + np.searchsorted(known, lost[part] * each + spent[part])
