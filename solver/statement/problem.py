@@ -172,12 +172,12 @@ class LayoutProblem:
         each, step = 1 + spent.max(initial=0), max(1, AT_ONCE // max(1, len(targets)))
         parts = [slice(begin, begin + step) for begin in range(0, max(1, len(sources)), step)]
         known = np.unique(np.concatenate([np.unique(lost[part] * each + spent[part]) for part in parts]))
-        prices = [Price(1, hidden, 0, size, time) for hidden, time in (divmod(one, int(each)) for one in known.tolist())]
+        costs = (divmod(one, int(each)) for one in known.tolist())
         numbers = np.empty(spent.shape, np.int32)
         for part in parts:
             numbers[part] = 1 + np.searchsorted(known, lost[part] * each + spent[part])
         numbers[np.equal.outer(given, wanted)] = 0
-        return [FREE, *prices], numbers
+        return [FREE, *(Price(1, hidden, 0, size, time) for hidden, time in costs)], numbers
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""
