@@ -30,8 +30,10 @@ def corpus(rows: Rows) -> str:
     found = good(rows, "strategies").drop_duplicates("model")
     sizes = found[~found["family"].isin(GRAPHS)]["operators"]
     most = f" ({int(sizes.median())} operators in the median, {int(sizes.max())} at most)" if len(sizes) else ""
+    graphs = len(found) - len(sizes)
+    others = f", {graphs} random graphs and single operators, which are there to test rules" if graphs else ""
     return f"""The rows have {len(found)} models of {found["family"].nunique()} families. {len(sizes)} of them are
-        networks{most}, {len(found) - len(sizes)} random graphs and single operators, which are there to test rules."""
+        networks{most}{others}."""
 
 
 def greedy(rows: Rows) -> str:
@@ -41,12 +43,13 @@ def greedy(rows: Rows) -> str:
         network = ~over.index.get_level_values("family").isin(GRAPHS)
         some, others = over[network], over[~network]
         worst = some.sort_values(ascending=False)[: max(1, len(some) // 10)].sum() / max(some.sum(), 1)
+        graphs = f" and for {(others == 0).sum()} of {len(others)} other graphs" if len(others) else ""
         told.append(
-            f"""under `{objective}` it is optimal for {(some == 0).sum()} of {len(some)} networks and for
-            {(others == 0).sum()} of {len(others)} other graphs, and {100 * worst:.0f} % of what it is above the optimum
-            of networks is in the tenth of them that lose the most"""
+            f"""under `{objective}` it is optimal for {(some == 0).sum()} of {len(some)} networks{graphs}, and
+            {100 * worst:.0f} % of what it is above the optimum of networks is in the tenth of them that lose the
+            most"""
         )
-    return f"""**Greedy is optimal for most small graphs, and for few networks** (*The price of greedy*, *Where greedy
+    return f"""**Greedy is optimal for most small graphs, and for a smaller part of networks** (*The price of greedy*, *Where greedy
         loses*; [figure](plots/greedy.svg), rows `strategies.csv`). Of `push`, where the optimum is proven:
         {"; ".join(told)}. It could be false of models that are not like these families, which repeat structures in
         which layouts conflict, and for an original that is stronger than its implementation here, which

@@ -115,7 +115,7 @@ def test_intervals_hold_the_median() -> None:
     assert interval([2, 4], [1, 1]) == {"ratio": 3, "low": 2, "high": 4, "rounds": 2}
 
 
-@pytest.mark.parametrize("models", [""])
+@pytest.mark.parametrize("models", ["", "exports"])
 def test_the_published_report_is_what_its_rows_say(models: str) -> None:
     published = Path(__file__).parents[2] / "docs" / "research" / models
     assert (published / "REPORT.md").read_text() == text(read(published / "rows"))
