@@ -51,9 +51,9 @@ def greedy(rows: Rows) -> str:
         )
     return f"""**Greedy is optimal for most small graphs, and for a smaller part of networks** (*The price of
         greedy*, *Where greedy loses*; [figure](plots/greedy.svg), rows `strategies.csv`). Of `push`, where the
-        optimum is proven: {"; ".join(told)}. It could be false of models that are not like these families, which repeat structures in
-        which layouts conflict, and for an original that is stronger than its implementation here, which
-        `originals.csv` tests."""
+        optimum is proven: {"; ".join(told)}. It could be false of models that are not like these families, which
+        repeat structures in which layouts conflict, and for an original that is stronger than its implementation
+        here, which `originals.csv` tests."""
 
 
 def integral(rows: Rows) -> str:
