@@ -13,7 +13,6 @@ from layoutsolve.base.platforms import STANDARD_OUTPUT
 from layoutsolve.base.wording import counted, listed, minimal, penalty, printable, sizes
 from layoutsolve.emit.opset import OLDEST_OPSET
 from layoutsolve.ir.graph import Dim, Size
-from layoutsolve.solver.statement.boundary import OTHERS
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -103,14 +102,14 @@ def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
-    abandoned = conversion.kept and conversion.to == "tflite"
+    unwritten = "layouts that are not written: " if _is_abandoned(conversion) else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [
         f"{output}: {counted(report['operators'], 'operator')}, {conversion.format_told}, for {report['target']}, "
         f"{done.spent:.2f} s",
         f"  {_before_and_after(conversion)}, {counted(report['bytes_moved'], 'byte')} moved",
-        f"  {'layouts that are not written: ' if abandoned else ''}{', '.join(map(str, conversion.tiers))}{ended}",
+        f"  {unwritten}{', '.join(map(str, conversion.tiers))}{ended}",
     ]
     lines += _notes(conversion) + _requests(done)
     lines += [f"  {line}" for line in _ports(conversion)]
@@ -188,26 +187,24 @@ def _opset(conversion: Conversion) -> list[str]:
     return [f"  opset {source} of the source is {conversion.opset}: none before {OLDEST_OPSET} is written"]
 
 
+def _is_abandoned(conversion: Conversion) -> bool:
+    """Whether layouts are priced that are not written: a source in TensorFlow Lite is returned as it is."""
+    return bool(conversion.kept) and conversion.to == "tflite"
+
+
 def _doubted_images(conversion: Conversion) -> list[str]:
     """Images that were taken for NHWC, as TensorFlow Lite's are, or NCHW, as ONNX's are, whose sizes are rather those
     of the other: exporters of PyTorch write the first, tf2onnx the second.
     """
-    graph, boundary, lines = conversion.graph, conversion.boundary, list[str]()
+    graph, lines = conversion.graph, list[str]()
     orders = ("NCHW", "NHWC") if graph.imports else ("NHWC", "NCHW")
     taken, other = (order.index("C") for order in orders)
-    for kind, names, ends in (("input", graph.inputs, boundary.inputs), ("output", graph.outputs, boundary.outputs)):
-        choices = {OTHERS: ends} if isinstance(ends, str) else ends
-        for name in names:
-            public, shape = graph.names.get(name, name), graph.values[name].shape
-            choice = choices.get(public, choices.get(name, choices.get(OTHERS)))
-            if (
-                choice in ("nchw", "nhwc")
-                and len(shape) == 4
-                and shape[other] in COLOURS
-                and shape[taken] not in COLOURS
-            ):
-                remedy = f"--{kind} {public}={orders[1]}:{choice.upper()} if it is {orders[1]}"
-                lines.append(f"  '{public}' [{','.join(map(str, shape))}] is taken for {orders[0]}: {remedy}")
+    for kind, name, choice in conversion.boundary.choices(graph):
+        public, shape = graph.names.get(name, name), graph.values[name].shape
+        doubted = len(shape) == 4 and shape[other] in COLOURS and shape[taken] not in COLOURS
+        if doubted and choice in ("nchw", "nhwc"):
+            remedy = f"--{kind} {public}={orders[1]}:{str(choice).upper()} if it is {orders[1]}"
+            lines.append(f"  '{public}' [{','.join(map(str, shape))}] is taken for {orders[0]}: {remedy}")
     return lines
 
 
@@ -224,7 +221,7 @@ def _requests(done: Done) -> list[str]:
 def _before_and_after(conversion: Conversion) -> str:
     """What the source, or a direct conversion of it, has of operators and bytes, and what the written model has."""
     source, left = conversion.before, conversion.moves
-    hidden = "" if conversion.kept and conversion.to == "tflite" else penalty(conversion.price.hidden)
+    hidden = "" if _is_abandoned(conversion) else penalty(conversion.price.hidden)
     proof = _proof(conversion, left.transposes)
     parts = [f"Transposes {source.transposes} -> {left.transposes}{hidden}{f' ({proof})' if proof else ''}"]
     parts.append(f"Reshapes {source.reshapes} -> {left.reshapes}")

@@ -82,7 +82,9 @@ class Formulation:
         self.size += len(terms)
         total = dict(terms)
         if len(total) < len(terms):
-            total = {literal: sum(weight for each, weight in terms if each == literal) for literal in total}
+            total = dict.fromkeys(total, 0)
+            for literal, weight in terms:
+                total[literal] += weight
         self.rows.append((list(total.items()), least, False))
 
     def _operator(self, number: int) -> None:
@@ -101,7 +103,7 @@ class Formulation:
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
         prices, numbers = self.problem.move_classes(variable, list(written), [members[0] for _, members in demands])
-        ones = {layout: _ones(each) for layout, each in written.items()}
+        ones = {layout: None if each is None else [(one, 1) for one in each] for layout, each in written.items()}
         for (atoms, members), column in zip(demands, numbers.T, strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
@@ -243,10 +245,6 @@ class Formulation:
         self._part(literal, variable)
         self._serve([*supply, literal], needs)
         return literal
-
-
-def _ones(literals: Literals | None) -> Terms | None:
-    return None if literals is None else [(literal, 1) for literal in literals]
 
 
 def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.base.wording import listed, nearest
@@ -62,6 +62,12 @@ class Boundary:
         outputs = _ends(graph, graph.outputs, self.outputs, inner, "output")
         _agree(graph, inputs, outputs, explicit)
         return Fixed(inputs, outputs, {name: inner[name] for name in inner if name not in outputs})
+
+    def choices(self, graph: Graph) -> Iterator[tuple[str, str, Choice]]:
+        """Of each input and output of a graph its kind, its name there, and how it is chosen to be stored."""
+        for kind, names, ends in (("input", graph.inputs, self.inputs), ("output", graph.outputs, self.outputs)):
+            general, own = _by_name(graph, names, ends, kind)
+            yield from ((kind, name, own.get(name, (name, general))[1]) for name in names)
 
     def _explicit(self, graph: Graph) -> dict[str, Permutation]:
         """The permutation that each explicit layout asks for."""

@@ -2,12 +2,9 @@
 those of all its modules.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from layoutsolve.base.registration import import_modules
 from layoutsolve.emit.tflite.rows.registry import QUANTISED, ROWS
 
-for _module in iter_modules(__path__, f"{__name__}."):
-    import_module(_module.name)
+import_modules(__name__, __path__)
 
 __all__ = ["QUANTISED", "ROWS"]

@@ -222,14 +222,13 @@ def _as_grid(call: Call, table: Value, indices: Array) -> bool:
     exporter picks blocks that do not overlap: in the order of the axis, or of another one where Transposes alone read
     it, which take this one over.
     """
-    name, draft, strides = call.outputs[0], call.draft, _strides(indices)
+    name, draft, order = call.outputs[0], call.draft, _grid_order(indices)
     stored = table.quant is not None or name in draft.asked
-    if strides is None or stored or table.data is not None or not table.shape:
+    if order is None or stored or table.data is not None or not table.shape:
         return False
     axis = axis_of(call.attribute("axis", 0), len(table.shape))
     if indices.size != table.shape[axis]:
         return False
-    order = sorted(range(indices.ndim), key=lambda dim: -strides[dim])
     in_order = order == list(range(indices.ndim))
     if not in_order and (name in draft.outputs or draft.transposed[name] < draft.uses[name]):
         return False
@@ -246,24 +245,17 @@ def _as_grid(call: Call, table: Value, indices: Array) -> bool:
     return True
 
 
-def _strides(indices: Array) -> list[int] | None:
-    """By which steps indices of several dimensions grow along each, where they are all numbers up to their count."""
+def _grid_order(indices: Array) -> list[int] | None:
+    """The dimensions of a grid of all numbers up to their count, from that along which they grow most; None for other
+    indices, and for those of one dimension.
+    """
     if indices.ndim < 2 or not indices.size:
         return None
-    zero = (0,) * indices.ndim
-    steps = [
-        int(indices[(*zero[:dim], 1, *zero[dim + 1 :])]) if size > 1 else 0 for dim, size in enumerate(indices.shape)
-    ]
-    grid = sum(
-        np.arange(size).reshape(-1, *(1,) * (indices.ndim - dim - 1)) * step
-        for dim, (size, step) in enumerate(zip(indices.shape, steps, strict=True))
-    )
-    count = 1
-    for dim in sorted(range(indices.ndim), key=lambda dim: steps[dim]):
-        if indices.shape[dim] > 1 and steps[dim] != count:
-            return None
-        count *= indices.shape[dim]
-    return steps if np.array_equal(indices, grid) else None
+    ahead = np.eye(indices.ndim, dtype=int)
+    steps = [int(indices[tuple(ahead[dim])]) if size > 1 else 0 for dim, size in enumerate(indices.shape)]
+    order = sorted(range(indices.ndim), key=lambda dim: -steps[dim])
+    grid = np.arange(indices.size).reshape([indices.shape[dim] for dim in order]).transpose(np.argsort(order))
+    return order if np.array_equal(indices, grid) else None
 
 
 @lowering("Slice")

@@ -7,9 +7,8 @@ are lowered as usual; what computes with quantised numbers and has no lowering h
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from pkgutil import iter_modules
 
+from layoutsolve.base.registration import import_modules
 from layoutsolve.frontend.tflite.exact.builder import REMEDY
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.frontend.tflite.lowering.builder import Call
@@ -17,8 +16,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.ir.graph import Node
 
-for _module in iter_modules(__path__, f"{__name__}."):
-    import_module(_module.name)
+import_modules(__name__, __path__)
 
 __all__ = ["lower_exactly"]
 
