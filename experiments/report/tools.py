@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -72,6 +73,12 @@ _ONNX2TF = (
 )
 """It downloads images for a calibration that is not asked for, unless a file of that name is there."""
 
+_OPENVINO = (
+    "PYTHON -c 'import sys, layoutsolve, openvino; file = sys.argv[1]; {0}"
+    "openvino.save_model(openvino.convert_model(file), sys.argv[2], compress_to_fp16=False)' SOURCE OUTPUT"
+)
+_BY_ONNX = _OPENVINO.format('file += ".onnx"; layoutsolve.convert(sys.argv[1], target="openvino-cpu").save(file); ')
+
 TOOLS: Mapping[str, Tool] = {
     "layoutsolve": Tool("layoutsolve", "tflite to onnx", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
     "layoutsolve, min-transpose": Tool(
@@ -90,6 +97,10 @@ TOOLS: Mapping[str, Tool] = {
     },
     "layoutsolve, tflite": Tool("layoutsolve", "onnx to tflite", "PYTHON -m layoutsolve SOURCE -o OUTPUT"),
     "onnx2tf": Tool("onnx2tf", "onnx to tflite", _ONNX2TF),
+    "layoutsolve, OpenVINO": Tool("openvino", "tflite to xml", _BY_ONNX),
+    "OpenVINO": Tool("openvino", "tflite to xml", _OPENVINO.format("")),
+    "layoutsolve, onnx, OpenVINO": Tool("openvino", "onnx to xml", _BY_ONNX),
+    "OpenVINO, onnx": Tool("openvino", "onnx to xml", _OPENVINO.format("")),
 }
 """The tools by name. Those of one pair of formats are compared with each other."""
 
@@ -145,11 +156,16 @@ def _tried(
 def _operators(file: Path) -> list[str]:
     if file.suffix == ".onnx":
         return [node.op_type for node in nodes_of(onnx.load(file).graph)]
+    if file.suffix == ".xml":
+        return [layer.attrib["type"] for layer in ElementTree.parse(file).iter("layer")]
     return [each.name for graph in parse(file.read_bytes()).subgraphs for each in graph.operators]
 
 
 def _executed(file: Path) -> int | None:
-    """The Transposes that ONNX Runtime's optimiser leaves; of another format it is not known."""
+    """The Transposes that ONNX Runtime's optimiser or OpenVINO's leaves; of TensorFlow Lite it is not known."""
+    if file.suffix == ".xml":
+        runtime = _compiled(file).get_runtime_model()
+        return sum(str(node.get_rt_info()["layerType"].astype(str)) == "Transpose" for node in runtime.get_ops())
     return executed(optimised(file)).transposes if file.suffix == ".onnx" else None
 
 
@@ -165,12 +181,31 @@ def truth_of(source: bytes, format_: str) -> tuple[Mapping[str, Array], Sequence
         return dict(zip([port.name for port in ports], arrays, strict=True)), litert.run(source, arrays).results
 
 
+def _compiled(file: Path) -> Any:
+    """A file of OpenVINO, to be computed in float32."""
+    import openvino
+
+    try:
+        return openvino.Core().compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    except RuntimeError as error:
+        raise FailedError("refused", str(error)) from error
+
+
 def run_on(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
     """What a written file makes of the inputs, without being optimised."""
     source = file.read_bytes()
     if file.suffix == ".tflite":
         with LiteRT(PATIENCE) as litert:
             return litert.run(source, fed(litert.describe(source).inputs, feeds)).results
+    if file.suffix == ".xml":
+        model = _compiled(file)
+        names = [port.get_any_name() for port in model.inputs]
+        shapes = [
+            tuple(dim.get_length() if dim.is_static else 1 for dim in each.partial_shape) for each in model.inputs
+        ]
+        kinds = [each.element_type.to_dtype() for each in model.inputs]
+        ports = [Port(name, kind, shape, (), (), ()) for name, kind, shape in zip(names, kinds, shapes, strict=True)]
+        return [found.copy() for found in model(dict(zip(names, fed(ports, feeds), strict=True))).values()]
     runtime = OnnxRuntime(file, level="none")
     ports = [
         Port(name, element(kind), tuple(size if isinstance(size, int) else 1 for size in shape), (), (), ())

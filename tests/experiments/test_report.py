@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from experiments.make.collection import SMALL, Made, collection
+from experiments.make.plain_networks import as_onnx, as_tflite
 from experiments.onnx_shared import apart
-from experiments.report import running, runtimes, tables
+from experiments.report import running, runtimes, tables, tools
 from experiments.report.findings import MARKS, findings, with_findings
 from experiments.report.originals import originals
 from experiments.report.running import Work, measured, write_tables
@@ -158,3 +159,35 @@ def test_models_are_the_same_each_time(family: str) -> None:
     first, again = ([each for each in collection(SMALL) if each.family == family] for _ in range(2))
     assert [each.name for each in first] == [each.name for each in again]
     assert [each.make() for each in first[:2]] == [each.make() for each in again[:2]]
+
+
+COPY = "PYTHON -c 'import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])' SOURCE OUTPUT"
+NEGATED = (
+    "PYTHON -c 'import sys, onnx; model = onnx.load(sys.argv[1]); end = model.graph.output[0].name; "
+    "[node.output.__setitem__(0, end + chr(95)) for node in model.graph.node if end in node.output]; "
+    'model.graph.node.append(onnx.helper.make_node("Neg", [end + chr(95)], [end])); '
+    "onnx.save(model, sys.argv[2])' SOURCE OUTPUT"
+)
+
+
+def test_tools_are_judged_by_what_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that copies is right, one that negates wrong, one that dies or is not there has an error."""
+    onnx_to = {"copies": COPY, "negates": NEGATED, "dies": "PYTHON -c 'import sys; sys.exit(3)'"}
+    some = {name: tools.Tool("layoutsolve", "onnx to onnx", command) for name, command in onnx_to.items()}
+    some["nowhere"] = tools.Tool("no_such_package", "onnx to onnx", COPY)
+    monkeypatch.setattr(tools, "TOOLS", some)
+    rows = {row["tool"]: row for row in tools.tools(as_onnx(1), {})}
+    assert rows["copies"]["off"] == 0 and rows["negates"]["off"] > rows["negates"]["allowed"]
+    assert rows["negates"]["operators"] == rows["copies"]["operators"] + 1
+    assert "error" in rows["dies"] and rows["nowhere"]["error"] == "not installed"
+    told = tables.tools({"tools": pd.DataFrame(rows.values()).assign(family="f", model="m")})
+    counted = told.frame.set_index("tool")[["right", "wrong", "refused"]]
+    assert counted.to_numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "in this order, without what is not there"
+
+
+@pytest.mark.parametrize(("made", "end"), [(as_tflite, "tflite to xml"), (as_onnx, "onnx to xml")])
+def test_openvino_is_a_tool(made: Callable[[int], bytes], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    monkeypatch.setattr(tools, "TOOLS", {name: tool for name, tool in tools.TOOLS.items() if tool.formats == end})
+    own, other = tools.tools(made(1), {})
+    assert max(own["off"], other["off"]) <= tools.RIGHT and own["executed"] <= other["executed"]
