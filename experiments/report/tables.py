@@ -31,7 +31,7 @@ COLUMNS = {
                  "ratio"),
     "originals": ("family", "model", "strategy", "theirs", "ours", "cause", "original"),
     "cost": ("family", "model", "measurement", "seconds"),
-    "tools": ("family", "model", "formats", "off", "allowed", "transposes", "reshapes", "executed", "seconds",
+    "tools": ("family", "model", "formats", "off", "allowed", "transposes", "reshapes", "executed", "moved", "seconds",
               "megabytes", "tool"),
 }  # fmt: skip
 """The columns of each measurement that tables read; every row that is no error has the last one."""
@@ -324,11 +324,12 @@ def tools(rows: Rows) -> Table:
         both = theirs.index.intersection(ours.index)
         wrong = int((some["off"] > some["allowed"]).sum())
         sums = [f"{int(theirs.loc[both, name].sum())} ({int(ours.loc[both, name].sum())})" for name in COUNTED]
+        moved = [f"{side.loc[both, 'moved'].sum() / 1e6:.2f}" for side in (theirs, ours)]
         spent = mean(theirs.loc[both, "seconds"] / ours.loc[both, "seconds"]) if len(both) else float("nan")
         made.append((formats, tool, len(some), len(theirs), wrong, len(some) - len(theirs) - wrong, len(both), *sums,
-                     f"{spent:.2f}", f"{some['megabytes'].median():.0f}"))  # fmt: skip
+                     f"{moved[0]} ({moved[1]})", f"{spent:.2f}", f"{some['megabytes'].median():.0f}"))  # fmt: skip
     columns = ["formats", "tool", "models", "right", "wrong", "refused", "both right", "Transposes (ours)",
-               "Reshapes (ours)", "executed (ours)", "processor time by ours", "MB"]  # fmt: skip
+               "Reshapes (ours)", "executed (ours)", "MB moved (ours)", "processor time by ours", "MB"]  # fmt: skip
     note = (
         "Right: within 0.1 % of the range of the source's output (LiteRT's reference kernels, ONNX Runtime without "
         "optimisation), of models with quantized tensors 2 %, as their steps are rounded in other places. Counts are "

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,9 +21,10 @@ from xml.etree import ElementTree
 import numpy as np
 import onnx
 
+from experiments.compare.onnx_models import bytes_moved
 from experiments.compare.tflite_writers import RIGHT, distance, fed, written
 from experiments.corpus import graph_of
-from experiments.onnx_shared import FailedError, samples
+from experiments.onnx_shared import FailedError, Sample, samples
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import is_tflite
@@ -39,6 +40,10 @@ PATIENCE = 120.0
 
 ROUNDED = 0.02
 """The share of an output's range that a model with quantized tensors may be off: steps are rounded in other places."""
+
+
+WIDTHS: Mapping[str, int] = {"FP64": 8, "I64": 8, "FP16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+"""The bytes of an element by OpenVINO's name of its type, where they are not 4."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,7 @@ def _tried(
             "transposes": counts["Transpose"] + counts["TRANSPOSE"],
             "reshapes": counts["Reshape"] + counts["RESHAPE"],
             "executed": _executed(file),
+            "moved": _moved(file, feeds),
         }
 
 
@@ -159,6 +165,24 @@ def _operators(file: Path) -> list[str]:
     if file.suffix == ".xml":
         return [layer.attrib["type"] for layer in ElementTree.parse(file).iter("layer")]
     return [each.name for graph in parse(file.read_bytes()).subgraphs for each in graph.operators]
+
+
+def _moved(file: Path, feeds: Mapping[str, Array]) -> int:
+    """The bytes that its Transposes write, those in branches and loops left out."""
+    if file.suffix == ".onnx":
+        ports = _ports(OnnxRuntime(file, level="none"))
+        given = dict(zip([port.name for port in ports], fed(ports, feeds), strict=True))
+        return bytes_moved(onnx.load(file), Sample({}, given, ()))
+    if file.suffix == ".xml":
+        layers = [each for each in ElementTree.parse(file).iter("layer") if each.attrib["type"] == "Transpose"]
+        ports = [port for each in layers for port in each.iterfind("output/port")]
+        return sum(
+            WIDTHS.get(port.attrib["precision"], 4) * prod(max(int(dim.text or 1), 1) for dim in port.iter("dim"))
+            for port in ports
+        )
+    main = parse(file.read_bytes()).subgraphs[0]
+    moved = [main.tensors[each.outputs[0]] for each in main.operators if each.name == "TRANSPOSE"]
+    return sum(np.dtype(tensor.dtype).itemsize * prod(tensor.shape) for tensor in moved)
 
 
 def _executed(file: Path) -> int | None:
@@ -207,8 +231,12 @@ def run_on(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
         ports = [Port(name, kind, shape, (), (), ()) for name, kind, shape in zip(names, kinds, shapes, strict=True)]
         return [found.copy() for found in model(dict(zip(names, fed(ports, feeds), strict=True))).values()]
     runtime = OnnxRuntime(file, level="none")
-    ports = [
+    ports = _ports(runtime)
+    return runtime.run(dict(zip([port.name for port in ports], fed(ports, feeds), strict=True)))
+
+
+def _ports(runtime: OnnxRuntime) -> list[Port]:
+    return [
         Port(name, element(kind), tuple(size if isinstance(size, int) else 1 for size in shape), (), (), ())
         for name, kind, shape in runtime.inputs
     ]
-    return runtime.run(dict(zip([port.name for port in ports], fed(ports, feeds), strict=True)))
