@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import onnx
 import onnxruntime
@@ -19,6 +20,7 @@ from onnx import helper
 import layoutsolve
 from experiments.compare.ablation import STAGES
 from experiments.compare.operatorwise import check_model
+from experiments.make.packaged_models import unpack
 from experiments.make.zoo import write
 from experiments.measure.loading import DEFAULT, ONE, PLAIN, STORED, Found, late, parts_of
 from experiments.onnx_shared import FailedError, apart
@@ -83,7 +85,9 @@ COMMANDS = {
     "compare.strategies": "{models}",
     "measure.streaming": "",
     "compare.targets": "{models} ort-cpu portable --only network/00000",
+    "make.keras_models": "{scratch} --only GRU",
     "make.onnx_exports": "{scratch} --only test_convnext",
+    "make.packaged_models": "{scratch} --packages",
     "make.torch_exports": "{scratch}",
     "compare.tflite_writers": "{onnx} --time",
     "compare.tvm_layouts": "{models} --only network/00000",
@@ -106,6 +110,7 @@ PREPARED.set_forkserver_preload(
 """Where processes begin with what takes long to load, and nothing that is running."""
 
 NEEDS = {
+    "make.keras_models": "tensorflow",
     "make.onnx_exports": "timm",
     "make.torch_exports": "litert_torch",
     "compare.tvm_layouts": "tvm",
@@ -120,6 +125,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     assert write(folder, networks=2, every=900) > 5
     return folder
+
+
+def test_models_are_unpacked_once(tmp_path: Path) -> None:
+    """Of a wheel the models alone, by their own names, whatever folder they name, and none a second time."""
+    wheel, known = tmp_path / "some-1.0-py3-none-any.whl", set[bytes]()
+    with ZipFile(wheel, "w") as archive:
+        for name in ("some/a.onnx", "some/b.onnx", "../up.tflite", "some/c.py", "some/empty.onnx"):
+            archive.writestr(
+                name, {"some/b.onnx": "one", "some/empty.onnx": ""}.get(name, "one" if "a." in name else name)
+            )
+    assert [path.name for path in unpack(wheel, tmp_path / "out", known)] == ["a.onnx", "up.tflite"]
+    assert not unpack(wheel, tmp_path / "out", known) and len(list(tmp_path.rglob("*.*"))) == 3
 
 
 def test_stages_that_are_left_out_are_there() -> None:
