@@ -67,7 +67,7 @@ class Bench:
     used: list[int] = field(default_factory=list)
 
     def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
-        """All outputs, by the truth that fits and on as many inputs as tell something."""
+        """All outputs, by the truth that fits and on as many inputs as make a difference."""
         _check_counts(self.runtime, self.ports)
         usual, most = self.enough(inspector)
         wanted = self.inputs(most if samples is None else samples)
@@ -118,7 +118,7 @@ class Bench:
                 yield f"{name} {' and '.join(found)}"
 
     def enough(self, inspector: Inspector | None) -> tuple[int, int]:
-        """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off. The other
+        """On how many inputs a model is run: the fewer numbers it has, the more inputs show how many are off. The other
         one includes those that are run only while little time has passed.
         """
         shapes = [port.shape for port in self.ports.outputs] if inspector is None else inspector.shapes
