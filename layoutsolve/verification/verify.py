@@ -33,8 +33,11 @@ MOST_BYTES = 1 << 29
 
 @dataclass(frozen=True)
 class Asked:
-    """Arguments of :func:`verify`."""
+    """Arguments of :func:`verify`; ``moved`` has the permutations of inputs and of outputs."""
 
+    model: onnx.ModelProto | bytes | Path
+    inside: Inside | None
+    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]
     seed: int
     samples: int | None
     steps: int | None
@@ -85,12 +88,12 @@ def verify(
     place = subgraph_of(source, signature)
     main, kept = exchanged(source, place), _exchanged(rounding, place)
     moved = input_permutations or {}, output_permutations or {}
-    asked = Asked(seed, samples, steps, data, shapes or {}, kept, thorough, symmetric, told)
+    asked = Asked(model, inside, moved, seed, samples, steps, data, shapes or {}, kept, thorough, symmetric, told)
     with LiteRT(timeout) as litert:
         try:
-            return _verified(litert, main, model, inside, moved, asked)
+            return _verified(litert, main, asked)
         except RefusedError as error:
-            found = None if data else _partly(litert, main, model, inside, moved, asked)
+            found = None if data else _partly(litert, main, asked)
             if found is None:
                 raise
             if isinstance(found, VerifyError):
@@ -98,21 +101,16 @@ def verify(
             return found
 
 
-def _partly(
-    litert: LiteRT,
-    main: bytes,
-    model: onnx.ModelProto | bytes | Path,
-    inside: Inside | None,
-    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
-    asked: Asked,
-) -> Verification | VerifyError | None:
+def _partly(litert: LiteRT, main: bytes, asked: Asked) -> Verification | VerifyError | None:
     """The comparison of the part of a model that LiteRT runs, or why there is none; None where it runs no part."""
-    partial = None if inside is None or isinstance(model, bytes) else partial_of(litert, main, inside)
-    if partial is None or isinstance(model, bytes):
+    if asked.inside is None or isinstance(asked.model, bytes):
         return None
-    both = {**moved[0], **partial.moved}, {**moved[1], **partial.moved}
+    partial = partial_of(litert, main, asked.inside)
+    if partial is None:
+        return None
+    both = {**asked.moved[0], **partial.moved}, {**asked.moved[1], **partial.moved}
     try:
-        found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
+        found = _verified(litert, partial.source, replace(asked, model=partial.cut(asked.model), moved=both))
     except VerifyError as error:
         wrong = isinstance(error, RefusedError) and error.result and not (error.running and partial.counting)
         return not_run(error, asked.seed) if wrong and isinstance(error, RefusedError) else _unlike(error)
@@ -131,26 +129,19 @@ def _unlike(error: VerifyError) -> VerifyError:
     return error
 
 
-def _verified(
-    litert: LiteRT,
-    main: bytes,
-    model: onnx.ModelProto | bytes | Path,
-    inside: Inside | None,
-    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
-    asked: Asked,
-) -> Verification:
+def _verified(litert: LiteRT, main: bytes, asked: Asked) -> Verification:
     """The comparison of a model whose main subgraph was converted, as it is told in :func:`verify`."""
-    ports = litert.describe(main)
+    ports, model, inside = litert.describe(main), asked.model, asked.inside
     with of_result():
         runtime = runtime_of(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     parsed = parse(main)
     allowed, keep = limits(parsed), _keeps(parsed)
     chosen = asked.seed, asked.steps, asked.data, asked.shapes
-    bench = Bench(litert, runtime, ports, allowed, *chosen, *moved, keep, _detections(parsed))
+    bench = Bench(litert, runtime, ports, allowed, *chosen, *asked.moved, keep, _detections(parsed))
     judged = dequantised(main, asked.rounding) or main
     bench = replace(bench, open=bench.size(main))
     bench = replace(bench, other=bench.another(main))
-    inspector = _inspector(judged, model, inside, moved[1], asked)
+    inspector = _inspector(judged, asked)
     large = inspector is not None and inspector.size > MOST_BYTES and not asked.thorough
     found = bench.judged(main, judged, asked.samples, None if large else inspector)
     if isinstance(model, bytes) and inside is not None and asked.thorough:
@@ -178,17 +169,11 @@ def _verified(
     return replace(found, inspection=inspection)
 
 
-def _inspector(
-    judged: bytes,
-    model: onnx.ModelProto | bytes | Path,
-    inside: Inside | None,
-    permutations: Mapping[str, Sequence[int]],
-    asked: Asked,
-) -> Inspector | None:
+def _inspector(judged: bytes, asked: Asked) -> Inspector | None:
     """What compares the tensors inside of a model, None where that is not asked for or cannot be."""
-    if inside is None or isinstance(model, bytes):
+    if asked.inside is None or isinstance(asked.model, bytes):
         return None
-    found = Inspector(judged, model, inside, permutations, asked.rounding, asked.symmetric)
+    found = Inspector(judged, asked.model, asked.inside, asked.moved[1], asked.rounding, asked.symmetric)
     if asked.thorough:
         found.measure()
     return found
