@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from math import isqrt
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     families: dict[tuple[str, object], list[pytest.Item]] = {}
     for item in (item for item in items if most is None or item.get_closest_marker("slow") is None):
         families.setdefault((item.nodeid.partition("[")[0], _kind(item) if most is None else None), []).append(item)
-    kept = {item for family in families.values() for item in spread(family, _count(family, most))}
+    kept = {item for family in families.values() for item in members(family, most)}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -47,15 +47,19 @@ def _kind(item: pytest.Item) -> object:
     return getattr(item.callspec.params["case"], name) if name else None  # type: ignore[attr-defined]
 
 
-def _count(family: list[pytest.Item], most: int | None) -> int:
-    """How many members of a family are run: as its mark says, where 0 is all of them, and no more than is asked for. Of
-    a case's own family they are more where it is large, as the root of twice its members is.
+def members(family: list[pytest.Item], most: int | None) -> list[pytest.Item]:
+    """The members of a family that are run: as many as its mark says, where 0 is all of them, and no more than is asked
+    for. Of a case's own family one of each kind as well, which names tell but for numbers and types.
     """
     mark = family[0].get_closest_marker("members")
     if mark is None:
-        return most or MEMBERS
-    own = isqrt(2 * len(family)) if mark.kwargs else 0
-    return min(max(int(mark.args[0]), own) or len(family), most or len(family))
+        return spread(family, most or MEMBERS)
+    count = int(mark.args[0]) or len(family)
+    chosen = spread(family, min(count, most or count))
+    if most or not mark.kwargs:
+        return chosen
+    kinds = {re.sub(r"(u?int|float)?\d+", "", item.nodeid): item for item in reversed(family)}
+    return [*chosen, *kinds.values()]
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:

@@ -20,8 +20,9 @@ from layoutsolve.frontend.tflite.reading.model import Model, Operator, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 from layoutsolve.ir.graph import Graph, Node
+from layoutsolve.solver.theory.node_rule import known_rule, opaque
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.rule import RULES, Site, known_rule, opaque
+from layoutsolve.solver.theory.rule import RULES, Site
 from tests.conformance.cases import Case, Operand, constant, plain, single, written
 from tests.conformance.families import ELSEWHERE, every_case
 from tests.conformance.flex import node_options

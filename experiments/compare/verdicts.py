@@ -34,8 +34,8 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
 from layoutsolve.verification.input_sampling import drawn, limits
 from layoutsolve.verification.metrics import kind, numbers
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port
-from layoutsolve.verification.verify import feeds
 
 SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""

@@ -64,7 +64,7 @@ def _of_statements(body: list[ast.stmt]) -> Iterator[tuple[ast.AST, ast.stmt, st
             yield statement.test, statement, "condition", _setter(statement, "test", _not(statement.test))
         if _can_go(statement):
             yield statement, statement, "statement", _replacer(body, place, ast.Pass())
-        if isinstance(statement, ast.Return) and not _is_none(statement.value):
+        if isinstance(statement, ast.Return) and not _is_nothing(statement.value):
             yield statement, statement, "return", _setter(statement, "value", ast.Constant(None))
 
 
@@ -72,8 +72,9 @@ def _is_typing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test)
 
 
-def _is_none(value: ast.expr | None) -> bool:
-    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+def _is_nothing(value: ast.expr | None) -> bool:
+    """Whether a result is None, or False, in whose place None is as good."""
+    return value is None or (isinstance(value, ast.Constant) and (value.value is None or value.value is False))
 
 
 def _can_go(statement: ast.stmt) -> bool:
@@ -88,8 +89,8 @@ def _not(test: ast.expr) -> ast.expr:
 
 
 def _of_expression(node: ast.AST) -> Iterator[tuple[ast.AST, str, Change]]:
-    """Changes in an expression, but for what is said: texts, and what stands in them."""
-    if isinstance(node, (ast.JoinedStr, ast.arg)):
+    """Changes in an expression, but for what is said: texts, and what stands in them, and that lengths are equal."""
+    if isinstance(node, (ast.JoinedStr, ast.arg)) or (isinstance(node, ast.keyword) and node.arg == "strict"):
         return
     if isinstance(node, ast.Compare):
         for place, operator in enumerate(node.ops):

@@ -23,9 +23,9 @@ from layoutsolve.verification import litert_process
 from layoutsolve.verification.dequantized_model import EXACT, WEIGHTS, dequantised
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import distance, kind, passes
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
 from layoutsolve.verification.tensor_statistics import LAST
-from layoutsolve.verification.verify import feeds
 
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 4e-3, 0.05
 """Relative errors that are no finding; the last where LiteRT rounds activations to 8 bits."""

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from collections import defaultdict
@@ -85,19 +86,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--reached", type=Path, help="a folder for what each test executes of the package")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before any ``conftest.py`` imports the package."""
+    if _folder(early_config.known_args_namespace) is not None:
+        instrumented.probe()
+
+
+def _folder(options: argparse.Namespace) -> Path | None:
+    folder = options.reached or os.environ.get(FOLDER)
+    return None if folder is None else Path(folder).resolve()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    folder = config.getoption("--reached") or os.environ.get(FOLDER)
+    folder = _folder(config.option)
     if folder is None:
         return
-    if (
-        config.rootpath != instrumented.ROOT
-    ):  # a folder that is no part of an option moves it, and names of tests with it
+    if config.rootpath != instrumented.ROOT:  # a folder that is no part of an option moves it, and tests' names with it
         raise pytest.UsageError("write --reached=FOLDER, with the sign of equality")
-    folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if FOLDER not in os.environ:
         os.environ[FOLDER] = str(folder)
         os.environ.update(instrumented.environment(folder, "instrumented", str(folder)))
-    instrumented.probe()
     if not config.getoption("numprocesses", None):
         config.pluginmanager.register(Noting(folder))

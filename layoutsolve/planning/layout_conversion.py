@@ -24,7 +24,8 @@ from layoutsolve.solver.targets.form_table import Line, Match, Table
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import letters
-from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
+from layoutsolve.solver.theory.node_rule import known_rule
+from layoutsolve.solver.theory.rule import RULES, Site, operator_name
 
 if TYPE_CHECKING:
     import onnx

@@ -24,7 +24,9 @@ from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
 from layoutsolve.verification.litert_tensors import Within, numbers
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
+from layoutsolve.verification.model_inputs import stored
 from layoutsolve.verification.onnx_operators import Operators
+from layoutsolve.verification.output_accuracy import SAMPLES, SECONDS
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
 from layoutsolve.verification.runtimes import (
     Level,
@@ -40,7 +42,6 @@ from layoutsolve.verification.runtimes import (
 )
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
-from layoutsolve.verification.verify import SAMPLES, SECONDS, stored
 
 SOURCE = "the source in ONNX Runtime"
 """What a model is judged by."""

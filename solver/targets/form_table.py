@@ -18,9 +18,10 @@ from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import CONTROL, Graph, Shape
 from layoutsolve.solver.targets.kind_lookup import between
 from layoutsolve.solver.theory.letters import MisfitError, form
+from layoutsolve.solver.theory.node_rule import known_rule, opaque
 from layoutsolve.solver.theory.offer import named
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.rule import Rule, Site, Way, image, known_rule, opaque, operator_name, unnamed
+from layoutsolve.solver.theory.rule import Rule, Site, Way, image, operator_name, unnamed
 
 ANYTHING = "*"
 """The operator of a line that is about all operators."""

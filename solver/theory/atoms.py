@@ -20,11 +20,12 @@ from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
 from layoutsolve.solver.theory.markers import without
+from layoutsolve.solver.theory.node_rule import opaque
 from layoutsolve.solver.theory.offer import EVERYTHING, Offer, named, rule_of
 from layoutsolve.solver.theory.partial import Dimension, partial
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Slot
-from layoutsolve.solver.theory.rule import Rule, Site, Way, opaque
+from layoutsolve.solver.theory.rule import Rule, Site, Way
 
 __all__ = ["Atoms", "rules"]
 

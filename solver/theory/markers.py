@@ -17,9 +17,10 @@ from typing import TypeVar
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import NOTHING, Shape
+from layoutsolve.solver.theory.node_rule import opaque
 from layoutsolve.solver.theory.relation import Form, Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Site, Step, Way, opaque, unnamed
+from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Site, Step, Way, unnamed
 
 MARKS = "markers"
 """The attribute of a node with markers: its :class:`Marks`."""

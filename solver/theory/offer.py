@@ -16,7 +16,8 @@ from math import prod
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.theory.markers import coupled, without
-from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, known_rule, opaque, operator_name
+from layoutsolve.solver.theory.node_rule import known_rule, opaque
+from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, operator_name
 
 FormFunction = Callable[[Site, Rule], Iterable[Way]]
 """From a node and the rule that it has without it to further ways, in the labels of that rule."""

@@ -13,8 +13,8 @@ from layoutsolve.errors import ConversionError, OptionError
 from layoutsolve.frontend import read
 from layoutsolve.ir.graph import Array, Graph
 from layoutsolve.proto.scopes import nodes_of
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
-from layoutsolve.verification.verify import feeds
 from tests.conformance.cases import Case
 
 OPSETS = range(OLDEST_OPSET, LOWEST_OPSET)

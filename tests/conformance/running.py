@@ -10,8 +10,8 @@ import onnx
 
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.metrics import Distance, distance, kind
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, Run
-from layoutsolve.verification.verify import feeds
 from tests.conformance.cases import Case, Model
 from tests.truth import litert
 

@@ -14,8 +14,8 @@ import layoutsolve
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend.tflite.operator_contract import definitions_of
 from layoutsolve.solver.theory.row import Price
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
 from tests.conformance.cases import COMPUTED, POLICY, REFUSED, STORED, Case, Model
 from tests.conformance.mutants import quantised_apart, representatives

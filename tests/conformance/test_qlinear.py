@@ -11,8 +11,8 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.storage_options import Storage
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.conformance import families
 from tests.conformance.cases import Case, Model
 from tests.conformance.networks import NETWORK

@@ -14,8 +14,8 @@ from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.rounding import lift
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Quant
 from tests.truth import litert
 

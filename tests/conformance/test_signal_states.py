@@ -11,8 +11,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
 from tests.conformance import signal_reference as reference
 from tests.conformance.cases import Table

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import layoutsolve
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.conformance import families
 from tests.conformance.cases import Case, Table, written
 from tests.conformance.recurrent import BATCH, MEMORY, UNITS, byte_filters, filtered

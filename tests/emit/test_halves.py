@@ -16,8 +16,8 @@ from layoutsolve.emit import tensors
 from layoutsolve.emit.guards.scope import Scope, widened
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime, optimised
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
 from tests.conformance.rewritten import rewritten
 from tests.conformance.running import FEW_LEVELS, judge

@@ -18,8 +18,8 @@ from experiments.make.demo import mobilenet
 from layoutsolve.emit.older_opsets import REWRITES, bring
 from layoutsolve.emit.opset import LOWEST_OPSET, OLDEST_OPSET
 from layoutsolve.errors import OptionError
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import Level, OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.conformance import families
 from tests.conformance.opsets import check_set, same
 

@@ -20,8 +20,8 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.ir.graph import Array, Size
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.audited import audited
 from tests.truth import litert
 

@@ -20,8 +20,8 @@ from layoutsolve.emit.dynamic_shapes import computed
 from layoutsolve.errors import BudgetError, StrategyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.metrics import distance
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime, Run
-from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.models.test_random_models import WAYS
 from tests.truth import litert

@@ -22,8 +22,8 @@ from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.verification.metrics import distance
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
-from layoutsolve.verification.verify import feeds
 from tests.audited import audited
 from tests.random_models import Network, network
 from tests.truth import HIGHEST_OPSET, litert

@@ -8,7 +8,7 @@ import pytest
 import layoutsolve
 from experiments.compare.verdicts import FAULTS, broken
 from layoutsolve.verification.litert_quirks import reading
-from layoutsolve.verification.verify import FEW
+from layoutsolve.verification.output_accuracy import FEW
 from tests.conformance.cases import Case
 from tests.conformance.families import every_case
 from tests.networks import Network, Quantised

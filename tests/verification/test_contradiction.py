@@ -13,6 +13,7 @@ from experiments.compare.verdicts import FAULTS, broken
 from layoutsolve import Conversion, Verification
 from layoutsolve.verification import verify as verification
 from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.verdict import OutputComparison
 from tests import older
 from tests.random_models import network
 
@@ -63,7 +64,7 @@ def test_one_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_operators_excuse_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs that are off by what roundings come to pass, also where tensors are too large to be compared unasked."""
     monkeypatch.setattr(verification, "MOST_BYTES", -1)
-    monkeypatch.setattr(verification.OutputComparison, "no_further_than_xnnpack", False)
+    monkeypatch.setattr(OutputComparison, "no_further_than_xnnpack", False)
     monkeypatch.setattr("layoutsolve.verification.metrics.NEAR", 2.0)
     source = network(1, "int8").source
     conversion = layoutsolve.convert(source)

@@ -20,8 +20,7 @@ from layoutsolve.cli.command_line import main
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification import input_files
-from layoutsolve.verification import verify as verification
+from layoutsolve.verification import input_files, output_accuracy
 from layoutsolve.verification.flatbuffer_repacking import packed
 from layoutsolve.verification.runtimes import following_of
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
@@ -106,7 +105,7 @@ def test_inputs_are_drawn_one_sample_at_a_time(tensors: bool, monkeypatch: pytes
     x, y = build.input("x", (1, 4)), build.tensor("y", (1, 4))
     build.operator("NEG", [x], [y])
     source, alive, most = build.finish(y), set[int](), 0
-    conversion, drawing = layoutsolve.convert(source), verification.drawn
+    conversion, drawing = layoutsolve.convert(source), output_accuracy.drawn
 
     class Counted(np.ndarray):
         """An array that says when it is gone."""
@@ -122,7 +121,7 @@ def test_inputs_are_drawn_one_sample_at_a_time(tensors: bool, monkeypatch: pytes
         return found
 
     expected = layoutsolve.verify(source, conversion, samples=20, tensors=tensors)
-    monkeypatch.setattr(verification, "drawn", drawn)
+    monkeypatch.setattr(output_accuracy, "drawn", drawn)
     assert str(layoutsolve.verify(source, conversion, samples=20, tensors=tensors)) == str(expected)
     assert 1 <= most <= 3
 

@@ -12,7 +12,7 @@ import layoutsolve
 from layoutsolve.cli.command_line import main
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
-from layoutsolve.verification.verify import MOST
+from layoutsolve.verification.output_accuracy import MOST
 from tests.builder import Builder
 
 

@@ -9,21 +9,19 @@ from dataclasses import replace
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.graph import Array, Shape, Value
+from layoutsolve.solver.theory.node_rule import NUMBERS, Extra, extended
 from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (
     CONTRIB,
-    NUMBERS,
     RULES,
     Changed,
     Dims,
-    Extra,
     Rewrite,
     Rule,
     Site,
     Step,
     Way,
-    extended,
     numbered,
     operator_name,
     rule,

@@ -16,8 +16,8 @@ from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.tflite.exact import FLOATS
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Quant
 from tests.truth import litert
 

@@ -9,8 +9,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Part
 from tests.truth import litert
 

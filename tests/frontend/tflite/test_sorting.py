@@ -12,8 +12,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ModelError, UnsupportedError
+from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import feeds
 from tests.builder import Part
 from tests.conformance.cases import Operand
 from tests.conformance.sorting import Comparator, chosen, compared, sorting

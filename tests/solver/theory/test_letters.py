@@ -14,7 +14,8 @@ from layoutsolve.solver.targets.form_table import Line, Table, based
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import shipped
 from layoutsolve.solver.theory.letters import Letter, letters
-from layoutsolve.solver.theory.rule import Site, known_rule, operator_name
+from layoutsolve.solver.theory.node_rule import known_rule
+from layoutsolve.solver.theory.rule import Site, operator_name
 from tests.graphs import feeds, run
 from tests.solver.cases import CASES, Random, graph_of
 from tests.solver.theory.test_rules import FEWER, SEEDS, check, random_ends, samples

@@ -20,10 +20,11 @@ from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Pieces, Runs
+from layoutsolve.solver.theory.node_rule import known_rule
 from layoutsolve.solver.theory.offer import FORMS, rule_of
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import CONTRIB, RULES, Site, known_rule, operator_name
+from layoutsolve.solver.theory.rule import CONTRIB, RULES, Site, operator_name
 from layoutsolve.solver.theory.rules.slicing import PATTERNS
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
