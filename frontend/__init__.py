@@ -43,6 +43,7 @@ from layoutsolve.io.source import Folder
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph
+from layoutsolve.ir.saturation import saturating
 from layoutsolve.proto.data_movement import VIEWS
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def lowered(
             graph = group_norms.composed(einsums.products(graph))
         else:
             graph = layer_norm.recognise(graph, budget)
+        graph = replace(graph, figures=replace(graph.figures, saturating=len(saturating(graph))))
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed

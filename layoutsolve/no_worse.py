@@ -47,8 +47,8 @@ def no_worse(
     content: Content, found: Conversion, converted: Callable[..., Conversion], before: Sequence[Provenance]
 ) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
-    no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
-    where its sums may saturate, but for Transposes that alone read a constant.
+    no better then, or has been made in one of some ways ``before``: in its own layouts with weights as they are right
+    on every processor where its sums may saturate, but for Transposes that alone read a constant.
     """
     graph, goal = found.graph, found.assignment.goal
     stays, kept = _in_its_own_layouts(found), "no improvement"
@@ -78,12 +78,20 @@ def no_worse(
     no_more = after.transposes <= first.transposes and after.executed <= first.executed
     if model is None or (no_more and _folds(found, model)):
         return found
-    if selects(found.model) and not selects(model):
+    if _is_safer(found) and not selects(model):
         return converted(goal.objective, stays)
     fold_transposes(model)
     say_how(model, found.provenance)
     stays = replace(stays, price=_as_counted(moves(model), stays.price))
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
+
+
+def _is_safer(found: Conversion) -> bool:
+    """Whether what is made is right on processors on which sums of the source saturate: weights are selected, or
+    written without a sign, or sums are those of floats.
+    """
+    without = found.reading.storage.weights in ("selected", "unsigned", "uint8")
+    return selects(found.model) > 0 or (without and found.graph.figures.saturating > 0)
 
 
 def _is_small(found: Conversion) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,18 +211,21 @@ class Network:
 
 
 class Quantised(Network):
-    """A network of int8 whose activations have one scale, :attr:`step`, and weights below :attr:`largest`."""
+    """A network of int8 or uint8 whose activations have one scale, :attr:`step`, and int8 weights below
+    :attr:`largest`.
+    """
 
+    dtype = "int8"
     step = 1 / 32
     largest = 60
 
     @property
     def quant(self) -> Quant:
         """The parameters of all activations."""
-        return Quant([float(np.float32(self.step))], [3])
+        return Quant([float(np.float32(self.step))], [3 if self.dtype == "int8" else 131])
 
     def input(self, *shape: int) -> int:
-        self.fed.append(self.builder.input(f"t{len(self.shapes)}", shape, "int8", quant=self.quant))
+        self.fed.append(self.builder.input(f"t{len(self.shapes)}", shape, self.dtype, quant=self.quant))
         self.shapes[self.fed[-1]] = shape
         return self.fed[-1]
 
@@ -235,14 +239,16 @@ class Quantised(Network):
 
     def op(self, name: str, inputs: Sequence[int], shape: Sequence[int], **chosen: Any) -> int:
         quant = Quant([1 / 256], [-128]) if name == "SOFTMAX" else self.quant
-        output = self.builder.tensor(f"t{len(self.shapes)}", shape, "int8", quant=quant)
+        output = self.builder.tensor(f"t{len(self.shapes)}", shape, self.dtype, quant=quant)
         self.shapes[output] = tuple(shape)
         self.builder.operator(name, inputs, [output], chosen)
         return output
 
     def model(self, *outputs: int) -> Model:
         """The model and random inputs."""
-        data = (self.random.integers(-128, 128, self.shapes[x]).astype(np.int8) for x in self.fed)
+        limits = np.iinfo(self.dtype)
+        draw = partial(self.random.integers, limits.min, limits.max + 1)
+        data = (draw(self.shapes[x]).astype(self.dtype) for x in self.fed)
         return Model(self.builder.finish(*outputs), tuple(data))
 
 

@@ -9,7 +9,7 @@ beyond that: the rest is rounding, of which another runtime has its own.
 Needs qemu-x86_64 (Debian's qemu-user).
 
     python -m experiments.compare.processors FOLDER [--only int8] [--processors Haswell EPYC]
-        [--target ort-cpu signed.json]
+        [--target ort-cpu signed.json] [--quant qdq qoperator]
     python -m experiments.compare.processors FOLDER --processors --openvino PYTHON [--target openvino-cpu]
     python -m experiments.compare.processors FOLDER --with tf2onnx=THEIRS
 """
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -152,6 +152,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--processors", nargs="*", default=PROCESSORS, metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["ort-cpu"], metavar="NAME")
+    parser.add_argument("--quant", nargs="+", default=["qdq"], metavar="NAME", help="as of the command line")
     parser.add_argument("--with", dest="peers", nargs="+", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--dynamic", choices=("float", "integer"), default="float", help="as of the command line")
     parser.add_argument("--openvino", default="", metavar="PYTHON", help="also in OpenVINO, which this Python has")
@@ -159,16 +160,17 @@ def main(given: Sequence[str] | None = None) -> None:
     told: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as root:
         folders = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
-        for target in options.target:
-            folders[target] = Path(root) / f"target-{len(folders)}"
-            folders[target].mkdir()
+        for target, quant in product(options.target, options.quant):
+            own = f"{target}, {quant}" if len(options.quant) > 1 else target
+            folders[own] = Path(root) / f"target-{len(folders)}"
+            folders[own].mkdir()
             for model in models(options.folder, options.only):
                 try:
-                    found = layoutsolve.convert(model.source, target=target, dynamic=options.dynamic)
+                    found = layoutsolve.convert(model.source, target=target, quant=quant, dynamic=options.dynamic)
                 except layoutsolve.ConversionError as error:
                     print(f"{model.name}: {error}")
                     continue
-                found.save(folders[target] / f"{model.name.replace('/', '__')}.onnx")
+                found.save(folders[own] / f"{model.name.replace('/', '__')}.onnx")
         for name, folder in folders.items():
             apart, count = differences(folder, options.processors, options.openvino), len(list(folder.glob("*.onnx")))
             print(f"{name}: {count} models", flush=True)

@@ -37,7 +37,10 @@ _LARGEST = 32767 // 255
 
 def may_saturate(graph: Graph, node: Node) -> bool:
     """Whether an int8 kernel computes a product, and adds more than one weight at a time."""
-    return may_have_kernel(graph, node) and not _is_depthwise(node, graph.values[node.inputs[1]])
+    if not may_have_kernel(graph, node):
+        return False
+    weights = graph.values[node.inputs[1]]
+    return not _is_depthwise(node, weights, None if weights.quant is None else weights.quant.zero_point)
 
 
 def may_have_kernel(graph: Graph, node: Node) -> bool:
@@ -67,14 +70,17 @@ def of_integers(graph: Graph, node: Node) -> tuple[Value, Array] | None:
     zero = graph.values[named].data if named else np.zeros((), np.int8)
     if given.dtype == "int8" or weights.dtype != "int8" or weights.data is None or zero is None or zero.ndim > 1:
         return None
-    saturates = not _is_depthwise(node, weights) and _saturate(node, weights.data)
+    saturates = not _is_depthwise(node, weights, zero) and _saturate(node, weights.data)
     return (weights, zero) if saturates else None
 
 
-def _is_depthwise(node: Node, weights: Value) -> bool:
-    """Whether each channel is multiplied by weights of its own: no kernel adds pairs of such products."""
+def _is_depthwise(node: Node, weights: Value, zero: Array | None) -> bool:
+    """Whether each channel is multiplied by weights of its own, all with one zero point: no kernel adds pairs of such
+    products. Where zero points differ a product of matrices computes each channel.
+    """
     groups = node.attributes.get("group", 1)
-    return groups != 1 and tuple(weights.shape[:2]) == (groups, 1)
+    one = zero is None or zero.size == 0 or bool((zero == zero.flat[0]).all())
+    return groups != 1 and one and tuple(weights.shape[:2]) == (groups, 1)
 
 
 def _saturate(node: Node, weights: Array) -> bool:
