@@ -6,8 +6,9 @@ has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs al
 those on what is converted for its own target. The means are the other way round: below 1 ours is faster. One of them is
 by whichever of the targets is the best for a model, and names models that take longer beyond what rounds disagree on.
 With ``--products`` the time of a model's products alone is among the others: what convolutions and fully-connected
-layers take in whichever of its files they take least in, by ONNX Runtime's profiler. No file is faster that has these
-kernels, whatever else is in it.
+layers take in whichever of its files they take least in, by ONNX Runtime's profiler; and that of all that computes,
+without conversions between types, moves and limits, which other forms of a file might do without. No file is faster
+that has these kernels, whatever else is in it.
 
     python -m experiments.measure.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS]
         [--openvino [TARGET]] [--seconds N] [--products]
@@ -38,13 +39,19 @@ from layoutsolve.verification.runtimes import OnnxRuntime
 LEAST = 0.1
 """Milliseconds in LiteRT from which on a model counts in the means: below, runtimes spend their time on themselves."""
 
-XNNPACK, PRODUCTS = "LiteRT, XNNPACK", "its products alone"
+XNNPACK, PRODUCTS, COMPUTING = "LiteRT, XNNPACK", "its products alone", "what computes alone"
 
 _RUNS = 60
 """How often a model runs in ONNX Runtime's profiler."""
 
 _MULTIPLYING = ("Conv", "Gemm", "MatMul")
 """What the names of kernels contain that are products: QLinearConv, FusedConv, QGemm, MatMulInteger."""
+
+_OTHERS = frozenset((
+    "Cast", "Clip", "DequantizeLinear", "Flatten", "Gather", "Identity", "Max", "Pad", "QuantizeLinear", "ReorderInput",
+    "ReorderOutput", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
+))  # fmt: skip
+"""Kernels that convert, move or limit numbers."""
 
 
 @dataclass(frozen=True)
@@ -81,27 +88,29 @@ def measure(
         entries = _entries(
             [*names, str(model.path)], spared, {"threads": threads, "openvino": bool(openvino), "most": most}
         )
-        alone = [_of_products(each) for each in entries if products and names.get(each.file) in targets]
+        alone = [_alone(each) for each in entries if products and names.get(each.file) in targets]
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
     own = ratios.pop(_vino(openvino), float("nan"))  # OpenVINO may refuse it, and has no times to compare with then
     ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
     ratios = {name: ratio for name, ratio in ratios.items() if not isnan(ratio)}
-    if alone:
-        ratios[PRODUCTS] = min(alone)
+    ratios |= {name: min(each[name] for each in alone) for name in (PRODUCTS, COMPUTING) if alone}
     return Speed(
         model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
     )
 
 
-def _of_products(entry: Measured) -> float:
-    """What the products of a file take by the default's time. What the profiler itself takes is the same for each node:
-    it is what all of them take there more than a run takes without it.
+def _alone(entry: Measured) -> Mapping[str, float]:
+    """What the products of a file, and all that computes, take by the default's time. What the profiler itself takes is
+    the same for each node: it is what all of them take there more than a run takes without it.
     """
     times = [(kind, median(own)) for (kind, _), own in _profiled(Path(entry.file)).items()]
     own = max(sum(time for _, time in times) - entry.milliseconds, 0.0) / max(len(times), 1)
     left = [(kind, max(time - own, 0.0)) for kind, time in times]
-    spent = sum(time for kind, time in left if any(name in kind for name in _MULTIPLYING))
-    return entry.ratio * spent / (sum(time for _, time in left) or 1.0)
+    share = entry.ratio / (sum(time for _, time in left) or 1.0)
+    return {
+        PRODUCTS: share * sum(time for kind, time in left if any(name in kind for name in _MULTIPLYING)),
+        COMPUTING: share * sum(time for kind, time in left if kind not in _OTHERS),
+    }
 
 
 def _profiled(model: Path) -> Mapping[tuple[str, str], Sequence[float]]:
@@ -180,15 +189,18 @@ def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
     return f"{title}: {', '.join(cells)}"
 
 
-def least(found: Sequence[Speed]) -> str:
-    """What products alone take by LiteRT's whole time, over all models and over those that take long enough."""
-    known = [each for each in found if {PRODUCTS, XNNPACK} <= each.ratios.keys()]
+def least(found: Sequence[Speed]) -> Iterator[str]:
+    """What products alone, and all that computes, take by LiteRT's whole time, over all models and over those that take
+    long enough, and in how many of these no form of the file is as fast.
+    """
+    known = [each for each in found if {PRODUCTS, COMPUTING, XNNPACK} <= each.ratios.keys()]
     longer = [each for each in known if each.milliseconds * each.ratios[XNNPACK] >= LEAST]
-    alone = [mean([each.ratios[PRODUCTS] / each.ratios[XNNPACK] for each in rows]) for rows in (known, longer)]
-    return (
-        f"products alone by all of {XNNPACK}: {alone[0]:.2f} ({len(known)}), from {LEAST} ms of its time on "
-        f"{alone[1]:.2f} ({len(longer)})"
-    )
+    for name in (PRODUCTS, COMPUTING):
+        cells = []
+        for rows in (known, longer):
+            shares = [each.ratios[name] / each.ratios[XNNPACK] for each in rows]
+            cells.append(f"{mean(shares):.2f} ({len(rows)}, above 1 in {sum(share > 1 for share in shares)})")
+        yield f"{name} by all of {XNNPACK}: {cells[0]}, from {LEAST} ms of its time on {cells[1]}"
 
 
 def table(found: Sequence[Speed], targets: Sequence[str]) -> Iterator[str]:
@@ -246,7 +258,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if options.target and chosen:
             print(f"  {slower(chosen, options.target)}")
         if options.products and chosen:
-            print(f"  {least(chosen)}")
+            print(*(f"  {line}" for line in least(chosen)), sep="\n")
     print("", *table([each for each in found if each.quantised], options.target or ()), sep="\n")
     write_json(options.json, [vars(each) for each in found])
 
