@@ -1,5 +1,5 @@
-"""Runs the models in a folder in ONNX Runtime on made-up inputs, and keeps what they give; in OpenVINO where that is
-said for the level.
+"""Runs the models in a folder in ONNX Runtime on made-up inputs, and keeps what they give; in another runtime where
+that is said for the level.
 
 ``experiments.compare.processors`` starts it on processors that are emulated, where each import takes time.
 
@@ -20,7 +20,6 @@ _LEVELS = {
     "basic": "ORT_ENABLE_BASIC",
     "none": "ORT_DISABLE_ALL",
 }
-_OPENVINO = "openvino"
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16"}
 
 
@@ -44,7 +43,7 @@ def made_up(kind: str, shape: list[int], seed: int) -> np.ndarray:
 
 def run(path: Path, level: str, inputs: int = 1) -> list[np.ndarray]:
     """The outputs of a model for some inputs, one after another; sizes that are open are 1."""
-    ports, infer = _in_openvino(path) if level == _OPENVINO else _in_onnxruntime(path, level)
+    ports, infer = _RUNTIMES[level](path) if level in _RUNTIMES else _in_onnxruntime(path, level)
     outputs: list[np.ndarray] = []
     for number in range(inputs):
         given = enumerate(ports.items())
@@ -84,12 +83,36 @@ def _in_openvino(path: Path) -> _Loaded:
     return ports, lambda feeds: [np.array(each) for each in model(feeds).values()]
 
 
+def _in_opencv(path: Path) -> _Loaded:
+    import cv2
+    import onnx
+
+    graph, net = onnx.load(path).graph, cv2.dnn.readNetFromONNX(str(path))
+    ports = {}
+    for port in graph.input:
+        kind = port.type.tensor_type
+        name = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
+        ports[port.name] = name.replace("float32", "float"), [dim.dim_value or 1 for dim in kind.shape.dim]
+    names = [port.name for port in graph.output]
+
+    def infer(feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        for name, array in feeds.items():
+            net.setInput(array, name)
+        return [np.array(each) for each in net.forward(names)]
+
+    return ports, infer
+
+
+_RUNTIMES = {"openvino": _in_openvino, "opencv": _in_opencv}
+
+
 def main(folder: str, results: str, level: str = "all", inputs: str = "1") -> None:
-    """Run each model that has no result yet; one that fails has none, and is told of."""
+    """Run each model that was not tried yet; one that fails has no result, and is told of."""
     for path in sorted(Path(folder).glob("*.onnx")):
-        target = Path(results) / f"{path.stem}.npz"
-        if target.exists():
+        target, tried = (Path(results) / f"{path.stem}{ending}" for ending in (".npz", ".tried"))
+        if tried.exists():
             continue
+        tried.touch()
         try:
             outputs = run(path, level, int(inputs))
         except Exception as error:

@@ -1,16 +1,17 @@
 """Whether models compute the same on other processors: those of x86 that qemu emulates, with and without VNNI.
 
-Quantised models are converted, and run on this processor and on emulated ones. What differs on an emulated one, on any
-of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed with the
-difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a folder,
-are judged by their own results on this processor. Of what differs is counted what does by more than 2 % of the range
-beyond that: the rest is rounding, of which another runtime has its own.
+Quantised models are converted, and run on this processor and on emulated ones, or here in another runtime. What differs
+there, on any of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed
+with the difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a
+folder, are judged by their own results on this processor. Of what differs is counted what does by more than 2 % of the
+range beyond that: the rest is rounding, of which another runtime has its own.
 
 Needs qemu-x86_64 (Debian's qemu-user).
 
     python -m experiments.compare.processors FOLDER [--only int8] [--processors Haswell EPYC]
         [--target ort-cpu signed.json] [--quant qdq qoperator]
-    python -m experiments.compare.processors FOLDER --processors --openvino PYTHON [--target openvino-cpu]
+    python -m experiments.compare.processors FOLDER --processors --also openvino=PYTHON opencv=PYTHON
+        [--target portable]
     python -m experiments.compare.processors FOLDER --with tf2onnx=THEIRS
 """
 
@@ -79,7 +80,9 @@ def results(
     """
     with TemporaryDirectory() as target:
         command = [*python, str(_RUNNER), str(folder), target, level, str(inputs)]
-        subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=seconds)
+        for _ in folder.iterdir():  # until no model ends the process any more
+            if subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=seconds).returncode >= 0:
+                break
         return {path.stem: _loaded(path) for path in sorted(Path(target).glob("*.npz"))}
 
 
@@ -120,17 +123,19 @@ def _apart(results: Sequence[Sequence[object]]) -> float:
     return max((distance(*pair) for pair in combinations(results, 2)), default=0.0)
 
 
-def differences(folder: Path, processors: Sequence[str], openvino: str = "") -> Mapping[str, Mapping[str, Apart]]:
+def differences(
+    folder: Path, processors: Sequence[str], others: Sequence[str] = ()
+) -> Mapping[str, Mapping[str, Apart]]:
     """By processor and model what is off beyond what two levels of optimising differ by on this processor; infinitely
-    where a model that runs here does not run there. With the path of a Python that has it also of OpenVINO on this
-    processor.
+    where a model that runs here does not run there. Also of ``others``, runtimes on this processor with the path of a
+    Python that has them: ``openvino=PYTHON``.
     """
     levels = [results(folder, level, inputs=MORE) for level in LEVELS]
     here = levels[0]
     limits = {name: SLACK + _apart([level[name] for level in levels if name in level]) for name in here}
     runs = {processor: partial(results, folder, "all", emulated(processor)) for processor in processors}
-    if openvino:
-        runs["OpenVINO"] = partial(results, folder, "openvino", (openvino, "-I"))
+    for name, _, python in (each.partition("=") for each in others):
+        runs[name] = partial(results, folder, name, (python, "-I"))
     found: dict[str, dict[str, Apart]] = {}
     for processor, run in runs.items():
         there = run(inputs=INPUTS)
@@ -155,7 +160,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--quant", nargs="+", default=["qdq"], metavar="NAME", help="as of the command line")
     parser.add_argument("--with", dest="peers", nargs="+", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--dynamic", choices=("float", "integer"), default="float", help="as of the command line")
-    parser.add_argument("--openvino", default="", metavar="PYTHON", help="also in OpenVINO, which this Python has")
+    parser.add_argument(
+        "--also", nargs="+", default=[], metavar="RUNTIME=PYTHON", help="openvino or opencv, which this Python has"
+    )
     options = parser.parse_args(given)
     told: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as root:
@@ -172,7 +179,7 @@ def main(given: Sequence[str] | None = None) -> None:
                     continue
                 found.save(folders[own] / f"{model.name.replace('/', '__')}.onnx")
         for name, folder in folders.items():
-            apart, count = differences(folder, options.processors, options.openvino), len(list(folder.glob("*.onnx")))
+            apart, count = differences(folder, options.processors, options.also), len(list(folder.glob("*.onnx")))
             print(f"{name}: {count} models", flush=True)
             for processor, differing in apart.items():
                 _tell(f"{name} on {processor}", differing, count)
