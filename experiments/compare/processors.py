@@ -166,7 +166,8 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     told: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as root:
-        folders = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
+        peers = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
+        folders = dict(peers)
         for target, quant in product(options.target, options.quant):
             own = f"{target}, {quant}" if len(options.quant) > 1 else target
             folders[own] = Path(root) / f"target-{len(folders)}"
@@ -186,7 +187,8 @@ def main(given: Sequence[str] | None = None) -> None:
             told[name] = {"models": count, "differ": apart}
     if options.json:
         options.json.write_text(json.dumps(told, indent=1, default=asdict))
-    sys.exit(any(differing for name in options.target for differing in told[name]["differ"].values()))
+    ours = [each["differ"] for name, each in told.items() if name not in peers]
+    sys.exit(any(differing for apart in ours for differing in apart.values()))
 
 
 if __name__ == "__main__":

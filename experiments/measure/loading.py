@@ -23,7 +23,7 @@ import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from experiments.measure.runtime import mean
 from layoutsolve.errors import VerifyError
-from layoutsolve.measurement.timing import Runner, Session, feeds_of, ratio, rounds_of, timed, warm
+from layoutsolve.measurement.timing import FEWEST, Runner, Session, feeds_of, ratio, rounds_of, timed, warm
 from layoutsolve.proto.weight_selection import NAME
 from layoutsolve.verification.runtimes import Level, OnnxRuntime
 
@@ -93,7 +93,7 @@ def measure(
     sessions = {place: OnnxRuntime(files[place[0]], threads=1, level=place[1]) for place in places}
     feeds = feeds_of(sessions[places[0]])
     runners = {place: warm(Session(session, feeds, time.process_time)) for place, session in sessions.items()}
-    runs = timed(runners, rounds_of(list(runners.values())))
+    runs = timed(runners, FEWEST if DEFAULT in files else rounds_of(list(runners.values())))
     first = places[0]
     return [
         Found(

@@ -71,7 +71,7 @@ COMMANDS = {
     "compare.plans": "{models} --target nchw16c --target acl",
     "measure.portable": "",
     "compare.processor_kernels": "--processors",
-    "compare.processors": "{models} --only network/00000 --processors",
+    "compare.processors": "{models} --only network/00000 --processors --quant qdq qoperator",
     "fuzz.quantised_networks": "--count 6 --processors",
     "compare.replay": "{scratch}/manifest.json --networks 1 --every 2000 --corpus {models}",
     "measure.reports": "40",
