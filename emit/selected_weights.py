@@ -34,14 +34,41 @@ _RUN = 16
 
 
 def write_product(writer: Writer, node: Node) -> bool:
-    """Write a product of integers whose sums may saturate in both forms; False for all other nodes."""
-    found = of_integers(writer.graph, node) if writer.selects else None
+    """Write a product of integers whose sums may saturate in both forms, or by weights without a sign where the target
+    stores all so; False for all other nodes.
+    """
+    found = of_integers(writer.graph, node) if writer.selects or writer.unsigned else None
     if found is None:
         return False
-    inputs = [writer.stored(name) if name else "" for name in node.inputs]
-    made = writer.graph.values[node.outputs[0]]
-    write_both(writer, node.op, inputs, made, node.attributes, node.domain, *found)
+    made, write = writer.graph.values[node.outputs[0]], write_both if writer.selects else _write_unsigned
+    write(writer, node.op, _read(writer, node), made, node.attributes, node.domain, *found)
     return True
+
+
+def _read(writer: Writer, node: Node) -> list[str]:
+    """What a product reads; not its weights and their zero where none of them is written."""
+    places = places_of(node.op, node.domain)
+    left = places[1:] if places is not None and writer.unsigned else ()
+    return [writer.stored(name) if name and place not in left else "" for place, name in enumerate(node.inputs)]
+
+
+def _write_unsigned(
+    writer: Writer,
+    op: str,
+    inputs: list[str],
+    made: Value,
+    attributes: Mapping[str, Any],
+    domain: str,
+    weights: Value,
+    zero: Array,
+) -> None:
+    places = places_of(op, domain)
+    assert places is not None and weights.data is not None
+    _, place, at = places
+    inputs += [""] * (at + 1 - len(inputs))
+    for index, data, name in ((place, _higher(weights.data), "w"), (at, _higher(zero), "w/zero_point")):
+        inputs[index] = writer.shared("uint8", writer.alike(data), partial(writer.taken.unique, name))
+    writer.node(op, inputs, [writer.name(made.name)], attributes, domain)
 
 
 def write_both(
@@ -157,9 +184,9 @@ def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> 
     writer.node("BitwiseXor", [bits, signs[sizes]], [bare], name="weights")
 
 
-def _higher(zero: Array) -> Array:
-    """A zero point without a sign; an array for one number too, of which NumPy makes a scalar that has no place."""
-    return np.asarray(zero.astype(np.int16) + _SIGN, np.uint8)
+def _higher(data: Array) -> Array:
+    """Numbers without a sign, 128 higher; an array also of one, of which NumPy makes a scalar that has no place."""
+    return np.asarray(data.astype(np.int16) + _SIGN, np.uint8)
 
 
 def _last(shape: tuple[int, ...]) -> tuple[int, ...]:

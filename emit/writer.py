@@ -107,7 +107,7 @@ class Writer:
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph, storage)
         self.loading: list[NodeProto] = []
-        self.selects = storage.weights == "selected"
+        self.selects, self.unsigned = storage.weights == "selected", storage.weights in ("unsigned", "uint8")
         self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if self.selects else [])
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
         self._known: dict[tuple[object, ...], Array] = {}

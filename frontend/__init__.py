@@ -43,7 +43,7 @@ from layoutsolve.io.source import Folder
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph
-from layoutsolve.ir.saturation import saturating
+from layoutsolve.ir.saturation import of_integers, saturating
 from layoutsolve.proto.data_movement import VIEWS
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def lowered(
             graph = group_norms.composed(einsums.products(graph))
         else:
             graph = layer_norm.recognise(graph, budget)
-        graph = replace(graph, figures=replace(graph.figures, saturating=len(saturating(graph))))
+        graph = replace(graph, figures=replace(graph.figures, saturating=_saturating(graph)))
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed
@@ -154,6 +154,11 @@ def lowered(
     return replace(
         graph, figures=Figures(direct["Transpose"], sum(direct[each] for each in VIEWS), operators, model.size)
     )
+
+
+def _saturating(graph: Graph) -> int:
+    """How many weights have a sign, and are of products whose sums may saturate."""
+    return len(saturating(graph)) + sum(of_integers(graph, node) is not None for node in graph.nodes)
 
 
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:

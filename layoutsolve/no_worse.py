@@ -90,8 +90,7 @@ def _is_safer(found: Conversion) -> bool:
     """Whether what is made is right on processors on which sums of the source saturate: weights are selected, or
     written without a sign, or sums are those of floats.
     """
-    without = found.reading.storage.weights in ("selected", "unsigned", "uint8")
-    return selects(found.model) > 0 or (without and found.graph.figures.saturating > 0)
+    return found.reading.storage.weights in ("selected", "unsigned", "uint8") and found.graph.figures.saturating > 0
 
 
 def _is_small(found: Conversion) -> bool:

@@ -27,6 +27,7 @@ from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.saturation import saturating, too_large
 from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.measurement.executed_operators import INTEGER
+from layoutsolve.measurement.timing import feeds_of
 from layoutsolve.proto.weight_selection import NAME, running, selects
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import EVERY, OWN, Bytes, convolution, dense, given
@@ -269,11 +270,15 @@ def test_no_source_stands_that_saturates(target: str, tmp_path: Path) -> None:
         random.integers(90, 128, (28, 2, 1, 1)), "int8", Quant(np.array([0.01], "f4"), np.zeros(1, "i1"))
     )
     graph = b.last("Conv", x, weights, shape=(1, 28, 6, 6), group=4)
-    for source in (integers(QuantFormat.QDQ, tmp_path), serialise(graph).SerializeToString()):
+    ways = (QuantFormat.QDQ, QuantFormat.QOperator, None)
+    for source in (*(integers(way, tmp_path) for way in ways), serialise(graph).SerializeToString()):
         assert read(source).figures.saturating
         found = layoutsolve.convert(source, target=target)
         left = read(found.model.SerializeToString()).figures.saturating
         assert not found.kept and bool(left) == bool(selects(found.model))
+        before, after = (OnnxRuntime(each, level="none") for each in (source, found.model.SerializeToString()))
+        feeds = feeds_of(before)
+        assert all(map(np.array_equal, before.run(feeds), after.run(feeds)))
         signed = layoutsolve.convert(source, target="ort-arm")
         assert signed.kept and read(signed.model.SerializeToString()).figures.saturating
 
