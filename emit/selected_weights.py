@@ -34,7 +34,7 @@ _RUN = 16
 
 
 def write_product(writer: Writer, node: Node) -> bool:
-    """Write a product of integers whose sums may saturate in both forms, or by weights without a sign where the target
+    """Write a product of integers whose sums may saturate in both forms, or by uint8 weights where the target
     stores all so; False for all other nodes.
     """
     found = of_integers(writer.graph, node) if writer.selects or writer.unsigned else None
