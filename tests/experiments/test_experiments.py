@@ -85,6 +85,7 @@ COMMANDS = {
     "compare.targets": "{models} ort-cpu portable --only network/00000",
     "make.onnx_exports": "{scratch} --only test_convnext",
     "make.torch_exports": "{scratch}",
+    "compare.tflite_round": "{models} --only CONV_2D-int8",
     "compare.tflite_writers": "{onnx} --time",
     "compare.tvm_layouts": "{models} --only network/00000",
     "compare.vela": "{models} --only network/00000",

@@ -365,7 +365,12 @@ def tile(call: Call) -> None:
     call.write("TILE", [call.tensor(0), call.constant(call.known(1, "repeats").reshape(-1))])
 
 
-@row("DepthToSpace", quantised=moves)
+def _moves_blocks(call: Call) -> bool:
+    """Whether stored integers keep their meaning, of a type that kernels move in blocks."""
+    return moves(call) and call.output.dtype != "int16"
+
+
+@row("DepthToSpace", quantised=_moves_blocks)
 def depth_to_space(call: Call) -> None:
     """DepthToSpace on channels-last images; in the order CRD the channels are arranged before."""
     value, size = call.value(0), call.attribute("blocksize")
@@ -379,7 +384,7 @@ def depth_to_space(call: Call) -> None:
     call.write("DEPTH_TO_SPACE", [tensor], block_size=size)
 
 
-@row("SpaceToDepth", quantised=moves)
+@row("SpaceToDepth", quantised=_moves_blocks)
 def space_to_depth(call: Call) -> None:
     """SpaceToDepth on channels-last images; in the order CRD the channels are arranged behind."""
     size, operands = call.attribute("blocksize"), [_channels_last(call)]
