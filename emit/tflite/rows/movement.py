@@ -349,12 +349,25 @@ def gather_along(call: Call, tensor: int, shape: Sequence[Dim], places: Mapping[
             call.write("GATHER", [tensor, call.constant(taken)], axis=axis)
 
 
+def _repeating(value: Value, made: Value) -> tuple[int, ...] | None:
+    """The shape of ones by which floats are repeated in a product; None where that has no kernel, or sizes are open."""
+    shape = (*(1 for _ in range(len(made.shape) - len(value.shape))), *value.shape)
+    factors = [1 if one == other else other for one, other in zip(shape, made.shape, strict=True)]
+    known = [size for size in factors if isinstance(size, int)]
+    plain = value.in_floats and value.data is None and len(made.shape) <= _CUT and len(known) == len(factors)
+    return tuple(known) if plain else None
+
+
 @row("Expand", quantised=moves)
 def expand(call: Call) -> None:
-    """Expand: BROADCAST_TO."""
+    """Expand: a product with ones, which XNNPACK has a kernel for, or BROADCAST_TO."""
     value, made = call.value(0), call.output
     if value.shape == made.shape:
         call.reshape(call.tensor(0), made.shape, call.target())
+        return
+    ones = _repeating(value, made) if call.graph.imports else None
+    if ones is not None:
+        call.write("MUL", [call.tensor(0), call.constant(np.ones(ones), "float32")])
         return
     call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
 
