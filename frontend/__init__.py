@@ -23,8 +23,10 @@ from layoutsolve.frontend.passes import (
     layer_scales,
     leaky_relu_rounding,
     pad_absorption,
+    pixel_rows,
     pixels,
     recurrent,
+    slope_sums,
     symmetric,
     symmetric_activations,
     unsigned,
@@ -122,8 +124,8 @@ def lowered(
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
-        graph = integer_sums.recognise(onnx.lower(model, name, reading.shapes, budget))
-        graph = block_moves.recognise(graph)
+        graph = integer_sums.recognise(slope_sums.recognise(onnx.lower(model, name, reading.shapes, budget)))
+        graph = block_moves.recognise(pixel_rows.recognise(graph))
         graph = layer_scales.folded(hard_activations.recognise(graph), budget)
         if reading.storage.decomposed:
             graph = group_norms.composed(einsums.products(graph))

@@ -122,6 +122,10 @@ def convert(
     return request.tflite() if options.to == "tflite" else request.no_worse()
 
 
+_SOONER = 0.9
+"""By how much what other layouts move has to be less, of what is moved, so that they are taken."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A graph that is to be converted: with its source, the options, the time and the budget that are left."""
@@ -143,9 +147,23 @@ class Request:
         while True:  # one more time at most for each operator that is found to be fixed
             found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
             if found.fixed <= fixed:
-                return replace(found, fixed=fixed)
+                return replace(self._in_larger_pieces(found, graph), fixed=fixed)
             fixed |= found.fixed
             graph = holding(self.graph, found.position, fixed)
+
+    def _in_larger_pieces(self, found: TfliteConversion, graph: Graph) -> TfliteConversion:
+        """What is found of a source in TensorFlow Lite, or what 'push' finds where LiteRT takes longer for Transposes
+        that are fewer and move few elements at a time.
+        """
+        from layoutsolve.conversion.small_moves import cost
+
+        options = self.options
+        if graph.imports or options.strategy != "cpsat" or options.objective == "min-transpose":
+            return found
+        if not cost(found.written, whole=0):
+            return found
+        other = self.tflite_of(self._assignment(options.goal, graph, "push"), graph)
+        return other if not other.fixed and cost(other.written) < _SOONER * cost(found.written) else found
 
     def tflite_of(self, assignment: Assignment, graph: Graph) -> TfliteConversion:
         """The model in TensorFlow Lite of an assignment that is known, of a graph some of whose operators may keep
@@ -194,8 +212,8 @@ class Request:
     def _made(self, options: arguments.Options) -> Provenance:
         return Provenance.of(self.content, VERSION, options.text, options.own_target)
 
-    def _assignment(self, goal: Goal, graph: Graph | None = None) -> Assignment:
-        boundary, strategy = self.options.boundary, self.options.strategy
+    def _assignment(self, goal: Goal, graph: Graph | None = None, other: str = "") -> Assignment:
+        boundary, strategy = self.options.boundary, other or self.options.strategy
         with self.stage("solve"):
             return assign(
                 self.graph if graph is None else graph,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.meanings import same_steps
+from layoutsolve.emit.tflite.meanings import in_steps, same_steps
 from layoutsolve.ir.graph import PLAN, Graph, Node, Value
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
@@ -55,9 +55,9 @@ def fused(graph: Graph, copied: Collection[int] = ()) -> tuple[dict[int, Fused],
 
 
 def _reader(graph: Graph, name: str, places: Mapping[str, int]) -> int | None:
-    """The number of the only node that reads a value of floats, or of bytes, between operators."""
+    """The number of the only node that reads a value of floats, or of integers, between operators."""
     value, alone = graph.values[name], graph.reads[name] == 1 and name not in graph.results
-    return places[name] if alone and (value.in_floats or value.in_bytes) else None
+    return places[name] if alone and (value.in_floats or in_steps(value)) else None
 
 
 def _activation(graph: Graph, node: Node, host: Node) -> int:
@@ -66,7 +66,7 @@ def _activation(graph: Graph, node: Node, host: Node) -> int:
         return NONE
     read, made = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
     if node.storage:
-        limits = stored_bounds(graph, node) if node.op == "Clip" and read.in_bytes else None
+        limits = stored_bounds(graph, node) if node.op == "Clip" and in_steps(read) else None
         return NONE if limits is None or not same_steps(read, made) else _BOUNDS.get(limits, NONE)
     if not read.in_floats:
         return NONE
@@ -76,7 +76,7 @@ def _activation(graph: Graph, node: Node, host: Node) -> int:
 
 
 def stored_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
-    """The limits that a Clip of stored int8 or uint8 sets, dequantized: those of an activation, or :data:`ANY` where
+    """The limits that a Clip of stored integers sets, dequantized: those of an activation, or :data:`ANY` where
     none matters; None for others.
     """
     value = graph.values[node.inputs[0]]

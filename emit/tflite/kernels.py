@@ -16,9 +16,8 @@ _MOVED = (*_PLAIN, "bool")
 _RARE = ("float16", "float64", "uint16", "uint64")
 
 TYPES: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(
-        ("COS", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "LOG", "PRELU", "ROUND", "RSQRT", "SIN"), (*_REAL, *_BYTES)
-    ),
+    **dict.fromkeys(("COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "PRELU", "ROUND", "SIN"), (*_REAL, *_BYTES)),
+    **dict.fromkeys(("GELU", "RSQRT"), (*_REAL, *_STORED)),
     **dict.fromkeys(("CEIL", "CONV_3D", "LOCAL_RESPONSE_NORMALIZATION", "LOG_SOFTMAX", "SQRT", "SQUARE"), _REAL),
     **dict.fromkeys(
         ("LEAKY_RELU", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX", "TANH"),

@@ -212,6 +212,13 @@ def only_number(value: Value) -> float | None:
     return float(data.reshape(-1)[0])
 
 
+def in_steps(value: Value) -> bool:
+    """Whether kernels on integers take how a tensor is stored: in steps of one size, as bytes, or int16 around zero."""
+    if value.dtype != "int16":
+        return value.in_bytes
+    return value.quant is not None and value.quant.axis is None and not value.quant.zero_point.any()
+
+
 def same_steps(one: Value, other: Value) -> bool:
     """Whether equal stored integers of two tensors mean the same."""
     return one.quant is not None and one.dtype == other.dtype and one.quant.matches(other.quant)

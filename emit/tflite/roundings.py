@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call, Draft
-from layoutsolve.emit.tflite.meanings import STRETCH
+from layoutsolve.emit.tflite.meanings import STRETCH, in_steps
 from layoutsolve.emit.tflite.rows import QUANTISED
 from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
 
@@ -58,7 +58,7 @@ def settled(graph: Graph) -> Graph:
 def _lift(graph: Graph, node: Node) -> int | None:
     """The number of the node that does no more than round what another one on elements makes of bytes, as bytes."""
     made = graph.values[node.outputs[0]]
-    if node.domain or node.op not in QUANTISED or not node.inputs or not made.in_bytes or made.quant is None:
+    if node.domain or node.op not in QUANTISED or not node.inputs or not in_steps(made) or made.quant is None:
         return None
     number = graph.producers.get(node.inputs[0], -1)
     before = graph.nodes[number] if number >= 0 else None
@@ -66,7 +66,7 @@ def _lift(graph: Graph, node: Node) -> int | None:
         return None
     one, other = (graph.values[name] for name in before.inputs)
     alone = graph.reads[before.outputs[0]] == 1 and before.outputs[0] not in graph.results
-    plain = one.in_bytes and other.data is not None and graph.values[before.outputs[0]].in_floats
+    plain = in_steps(one) and other.data is not None and graph.values[before.outputs[0]].in_floats
     fits = alone and plain and not before.storage and node.op not in _WEIGHED
     return number if fits and _is_slight(graph, before, made.quant) else None
 
@@ -78,14 +78,14 @@ def _is_requantised(graph: Graph, node: Node) -> bool:
     one, made = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
     constant = graph.values[node.inputs[1]].data is not None
     return (
-        constant and one.in_bytes and made.quant is not None and made.in_bytes and _is_slight(graph, node, made.quant)
+        constant and in_steps(one) and made.quant is not None and in_steps(made) and _is_slight(graph, node, made.quant)
     )
 
 
 def _steps(graph: Graph, node: Node) -> Iterator[int]:
     """The numbers of the nodes that do no more than round what a node gives, the last of which gives bytes."""
     found, name = list[int](), node.outputs[0]
-    while not graph.values[name].in_bytes:
+    while not in_steps(graph.values[name]):
         if name in graph.results:
             return
         readers = graph.readers.get(name, ())

@@ -14,6 +14,7 @@ from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.folding import folded
 from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.meanings import annotated, direct, united
 from layoutsolve.emit.tflite.roundings import settled
@@ -147,6 +148,7 @@ def _finished(
     draft.operators = in_order(draft.operators)
     kept = frozenset(draft.value(name) for names in ends for name in names)
     if anew:
+        draft.operators = folded(draft, kept)
         draft.operators = absorbed(draft, kept)
     draft.operators = within_limits(draft)
     draft.operators = merged(draft, kept)

@@ -1,21 +1,23 @@
 """ONNX models written to TensorFlow Lite, by layoutsolve and by others: which LiteRT runs, which are right, what they
 have of Transposes and Reshapes, and how long they take.
 
-Each way is a command that reads SOURCE, a copy of the model, and writes OUTPUT, or a file into FOLDER; its processor
-time and peak memory are those of its process. What it writes is right where LiteRT's reference kernels give what ONNX
-Runtime gives without optimisation, whatever order its inputs and outputs have their dimensions in. Times are those of
-LiteRT with XNNPACK on one thread, in turn, by that of layoutsolve's file::
+Each way is a command that reads SOURCE, a copy of the model, and writes OUTPUT, or a file into FOLDER; STEM is the
+model's name without what is behind its last dash, as a file of another exporter has it. Its processor time and peak
+memory are those of its process. What it writes is right where LiteRT's reference kernels give what ONNX Runtime gives
+without optimisation, whatever order its inputs and outputs have their dimensions in. Times are those of LiteRT with
+XNNPACK on one thread, in turn, by that of layoutsolve's file::
 
     python -m experiments.compare.tflite_writers FOLDER [--time] [--options "--inputs nhwc"]
         [--with "onnx2tf=onnx2tf -i SOURCE -o FOLDER -n"] [--jsonl ROWS] [--largest MB]
 
-With ``--jsonl`` rows are added to a file, and models that it has are not tried again.
+The smallest models come first. With ``--jsonl`` rows are added to a file, and models that it has are not tried again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -106,8 +108,10 @@ def written(
     copy, output, into = folder / f"source.{formats[0]}", folder / f"output.{formats[1]}", folder / "into"
     shutil.copyfile(source, copy)
     into.mkdir()
-    words = {"SOURCE": str(copy), "OUTPUT": str(output), "FOLDER": str(into)}
-    started = [sys.executable, "-I", "-c", _MEASURED, *(words.get(each, each) for each in shlex.split(command))]
+    words = {"SOURCE": str(copy), "OUTPUT": str(output), "FOLDER": str(into), "STEM": source.stem.rpartition("-")[0]}
+    pattern = re.compile("|".join(words))
+    given = (pattern.sub(lambda found: words[found[0]], each) for each in shlex.split(command))
+    started = [sys.executable, "-I", "-c", _MEASURED, *given]
     done = subprocess.Popen(
         started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True
     )
@@ -254,6 +258,10 @@ def _are_right(rows: Mapping[str, Row], way: str) -> bool:
     return way in rows and OWN in rows and rows[way].right and rows[OWN].right
 
 
+def _size(model: CorpusModel) -> int:
+    return model.path.stat().st_size
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
@@ -269,8 +277,8 @@ def main(given: Sequence[str] | None = None) -> None:
     kept = options.jsonl.read_text().splitlines() if options.jsonl and options.jsonl.exists() else []
     found = [Row(**json.loads(line)) for line in kept]
     known = {row.model for row in found}
-    for model in models(options.folder, options.only, ".onnx"):
-        if model.name in known or model.path.stat().st_size > options.largest * 1e6:
+    for model in sorted(models(options.folder, options.only, ".onnx"), key=_size):
+        if model.name in known or _size(model) > options.largest * 1e6:
             continue
         try:
             some = rows(model, ways, options.seconds, options.time)

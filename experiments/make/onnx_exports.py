@@ -3,7 +3,8 @@ random weights of a fixed seed.
 
 One architecture of each family of timm, its smallest, and of transformers small configurations. Of two in a row the
 first is exported by TorchScript, the second by torch.export (``dynamo``). What an exporter refuses is printed and left
-out. It needs an environment of its own: ``pip install torch torchvision timm transformers onnxscript``. The other
+out. It needs an environment of its own: ``pip install torch torchvision timm transformers onnxscript``. With
+``--exporter litert`` litert-torch writes the same models to TensorFlow Lite, where it is installed. The other
 experiments measure the folder::
 
     python -m experiments.make.onnx_exports FOLDER [--only TEXT] [--exporter both]
@@ -26,6 +27,8 @@ from torch import Tensor, nn
 
 OPSET = {"script": 17, "dynamo": 18}
 """By exporter, the operator set that it writes."""
+
+LITERT = "litert"
 
 TIMM = (
     "cait_xxs24_224 coat_tiny convit_tiny convmixer_768_32 cpubone_nano crossvit_tiny_240 cs3darknet_focus_s "
@@ -147,6 +150,11 @@ def export(made: Made, seed: int, path: Path, exporter: str) -> None:
     """Write one model."""
     torch.manual_seed(seed)
     model, x = made()
+    if exporter == LITERT:
+        import litert_torch
+
+        litert_torch.convert(First(model).eval(), (x,)).export(str(path))
+        return
     moved = {"dynamo": True, "external_data": False} if exporter == "dynamo" else {"dynamo": False}
     with torch.no_grad():
         torch.onnx.export(First(model).eval(), (x,), path, opset_version=OPSET[exporter], verbose=False, **moved)
@@ -156,13 +164,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="those whose names have this in them")
-    parser.add_argument("--exporter", choices=("both", "each", *OPSET), default="each", help="by default in turn")
+    parser.add_argument(
+        "--exporter", choices=("both", "each", LITERT, *OPSET), default="each", help="by default in turn"
+    )
     asked = parser.parse_args(arguments)
     asked.folder.mkdir(parents=True, exist_ok=True)
     for number, (name, made) in enumerate(architectures()):
         exporters = [*OPSET] if asked.exporter in ("each", "both") else [asked.exporter]
         for exporter in reversed(exporters) if number % 2 else exporters:
-            path = asked.folder / f"{name}-{exporter}.onnx"
+            path = asked.folder / f"{name}-{exporter}.{'tflite' if exporter == LITERT else 'onnx'}"
             if asked.only not in path.stem:
                 continue
             written = path.exists() or _exported(made, zlib.crc32(name.encode()), path, exporter)

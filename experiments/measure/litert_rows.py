@@ -1,5 +1,6 @@
-"""Layout penalties of the target ``litert``: joining and cutting tensors where few elements of a part lie in a row, in
-LiteRT with XNNPACK, in Transposes of as many elements.
+"""Layout penalties of the target ``litert``, and what ``layoutsolve/conversion/small_moves.py`` compares: tensors that
+are joined or cut where few elements of a part lie in a row, and Transposes that move few elements at a time, in LiteRT
+with XNNPACK, in Transposes of as many elements.
 
     python -m experiments.measure.litert_rows
 """
@@ -12,6 +13,7 @@ from statistics import median
 
 import layoutsolve
 from experiments.report.runtimes import in_litert
+from layoutsolve.conversion.small_moves import BLOCKS, LINES, TILES
 from layoutsolve.measurement.kernels import Node, Spec, model, transpose
 from layoutsolve.measurement.timing import rounds_of, timed
 from layoutsolve.solver.theory.kind import SHORT
@@ -37,6 +39,12 @@ def files(dtype: str) -> Mapping[str, bytes]:
         )
         made[f"Concat pieces of {few}"] = model([joined], {"x": part, "z": part})
         made[f"Split pieces of {few}"] = model([cut], {"x": whole})
+    for few in BLOCKS:
+        made[f"Transpose blocks of {few}"] = transpose(Spec((ROWS, ROWS // few, few), dtype), (1, 0, 2))
+    for few in TILES:
+        made[f"Transpose tiles of {few}"] = transpose(Spec((ROWS * ROWS // few, few // 2, 2), dtype), (0, 2, 1))
+    for few in LINES:
+        made[f"Transpose lines of {few}"] = transpose(Spec((few, ROWS * ROWS // few), dtype), (1, 0))
     return {
         name: bytes(layoutsolve.convert(each, to="tflite", strategy="transpose").data) for name, each in made.items()
     }

@@ -27,6 +27,8 @@ def _is_plain(graph: Graph, node: Node) -> bool:
     shapes = [graph.values[name].shape for name in node.inputs]
     if ELLIPSIS in "".join((*terms, result)) or any(len({*term}) < len(term) for term in (*terms, result)):
         return False
+    if [len(term) for term in terms] != [len(shape) for shape in shapes]:  # which a runtime refuses
+        return False
     pairs = {pair for term, shape in zip(terms, shapes, strict=True) for pair in zip(term, shape, strict=True)}
     known = len(pairs) == len({label for label, _ in pairs}) and sum(isinstance(size, Size) for _, size in pairs) <= 1
     return known and all(means_floats(graph.values[name]) for name in (*node.inputs, *node.outputs))

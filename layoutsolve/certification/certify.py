@@ -48,8 +48,11 @@ def _check_proving(conversion: Conversion) -> None:
         raise CertificateError(f"{HELD}, so there are no rows to certify; without --certify it is written")
     strategy = conversion.assignment.strategy
     if strategy not in PROVING:
+        also = (
+            ", with the objective min-transpose where LiteRT takes longer for others" if conversion.to != "onnx" else ""
+        )
         raise CertificateError(
-            f"strategy '{strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
+            f"strategy '{strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}{also}"
         )
 
 

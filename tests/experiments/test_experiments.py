@@ -89,6 +89,7 @@ COMMANDS = {
     "make.onnx_exports": "{scratch} --only test_convnext",
     "make.packaged_models": "{scratch} --packages",
     "make.torch_exports": "{scratch}",
+    "compare.tflite_round": "{models} --only CONV_2D-int8",
     "compare.tflite_writers": "{onnx} --time",
     "compare.tvm_layouts": "{models} --only network/00000",
     "compare.vela": "{models} --only network/00000",

@@ -13,10 +13,11 @@ from layoutsolve.emit.tflite import fusion
 from layoutsolve.emit.tflite.comparisons import COMPARING, COUNTED
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.emit.tflite.meanings import only_number
+from layoutsolve.emit.tflite.meanings import in_steps, only_number
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import alike, is_coarse, is_coarse_product, moves, same_bytes
+from layoutsolve.emit.tflite.rows.stored import alike, is_coarse, is_coarse_product, moves, same_bytes, same_integers
+from layoutsolve.frontend.tflite.lowering.rounding import multiplied
 from layoutsolve.ir.graph import Quant, Shape, Size, Value
 
 _UNARY = {
@@ -67,10 +68,12 @@ _BYTES = ("int8", "uint8")
 
 
 def _fixed(scale: float, zero: int, call: Call) -> bool:
-    """Whether a node writes bytes in the only steps that its kernel has."""
+    """Whether a node writes integers in the only steps that its kernel has: int16 in those of a 32768th."""
     quant = call.output.quant
-    if not same_bytes(call) or quant is None:
+    if not same_integers(call) or quant is None:
         return False
+    if call.output.dtype == "int16":
+        return bool(np.isclose(quant.scale[0], 1 / (1 << 15), rtol=1e-6))
     offset = zero + (128 if call.output.dtype == "uint8" else 0)
     return bool(np.isclose(quant.scale[0], scale, rtol=1e-6)) and int(quant.zero_point[0]) == offset
 
@@ -93,14 +96,23 @@ def _signed(call: Call) -> bool:
     return same_bytes(call) and call.output.dtype == "int8"
 
 
+def _looked_up(call: Call) -> bool:
+    """The same of signed integers of 16 bits too."""
+    return same_integers(call) and call.output.dtype != "uint8"
+
+
 def _positive(call: Call) -> bool:
-    """Whether a kernel computes on signed bytes none of which is negative, where it would end a run."""
+    """Whether a kernel computes on signed bytes none of which is negative, where it would end a run, or on int16."""
     quant = call.value(0).quant
-    return _signed(call) and quant is not None and int(quant.zero_point[0]) == np.iinfo(np.int8).min
+    if quant is None or call.output.dtype == "int16":
+        return _looked_up(call)
+    return _signed(call) and int(quant.zero_point[0]) == np.iinfo(np.int8).min
 
 
-row("Relu", "HardSwish", quantised=same_bytes)(_unary)
-row("Abs", "Exp", quantised=_signed)(_unary)
+row("Relu", quantised=same_integers)(_unary)
+row("HardSwish", quantised=same_bytes)(_unary)
+row("Abs", quantised=_looked_up)(_unary)
+row("Exp", quantised=_signed)(_unary)
 row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
 row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
 row("Rsqrt", quantised=_positive)(_unary)
@@ -124,9 +136,9 @@ def negative(call: Call) -> None:
 
 
 def _operands(call: Call) -> bool:
-    """Whether both operands and the result are bytes of one type."""
+    """Whether both operands and the result are integers of one type."""
     values = [call.output, *(call.value(number) for number in range(len(call.node.inputs)))]
-    return len(values) == 3 and all(each.in_bytes and each.dtype == values[0].dtype for each in values)
+    return len(values) == 3 and all(in_steps(each) and each.dtype == values[0].dtype for each in values)
 
 
 def _sums(call: Call) -> bool:
@@ -153,7 +165,7 @@ def _differ(call: Call) -> bool:
 
 
 def _one_scale(call: Call) -> bool:
-    """Whether all operands and the result are bytes in the same steps."""
+    """Whether all operands and the result are integers in the same steps."""
     return _operands(call) and alike(call)
 
 
@@ -242,7 +254,7 @@ def _rescaled(call: Call) -> tuple[int, Quant, float] | None:
     made = call.output
     for number in range(2):
         value, factor = call.value(number), only_number(call.value(1 - number))
-        quant = value.quant if value.in_bytes and value.data is None else None
+        quant = value.quant if in_steps(value) and value.data is None else None
         if quant is None or factor is None or made.quant is None:
             continue
         most = _WHOLE if call.activation else _MOST_RESCALED  # as a kernel of products alone has an activation
@@ -252,7 +264,7 @@ def _rescaled(call: Call) -> tuple[int, Quant, float] | None:
 
 
 def _is_product(call: Call) -> bool:
-    """Whether kernels on bytes give a product."""
+    """Whether kernels on integers give a product."""
     return _factors(call) or _rescaled(call) is not None
 
 
@@ -336,7 +348,8 @@ def cast(call: Call) -> None:
 
 def _clips(call: Call) -> bool:
     limits = fusion.bounds(call.graph, call.node)
-    return same_bytes(call) and limits in ((0.0, np.inf), (0.0, 6.0), (-1.0, 1.0))
+    known = same_bytes(call) and limits == (-1.0, 1.0)
+    return known or (same_integers(call) and limits in ((0.0, np.inf), (0.0, 6.0)))
 
 
 _CLIPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
@@ -368,10 +381,37 @@ def clip(call: Call) -> None:
             last = call.step(name, [last, limit], value.shape)
 
 
-@row("LeakyRelu", quantised=same_bytes)
+@row("LeakyRelu", quantised=same_integers)
 def leaky_relu(call: Call) -> None:
-    """LeakyRelu."""
-    call.write("LEAKY_RELU", [call.tensor(0)], alpha=float(call.attribute("alpha", 0.01)))
+    """LeakyRelu; of int8 by the slope with which the kernel, which rounds twice, gives the most of ONNX's integers."""
+    alpha = float(call.attribute("alpha", 0.01))
+    one, other = call.value(0).quant, call.output.quant
+    if one is not None and other is not None and call.output.dtype in _BYTES:
+        alpha = _slope(alpha, one, other, np.iinfo(call.output.dtype))
+    call.write("LEAKY_RELU", [call.tensor(0)], alpha=alpha)
+
+
+def _slope(alpha: float, one: Quant, other: Quant, limits: np.iinfo[Any]) -> float:
+    """The slope near to ``alpha`` that is best so, of numbers in the steps ``one`` that become those of ``other``."""
+    scale, zero = np.float32(one.scale[0]), int(other.zero_point[0])
+    below = np.arange(limits.min - int(one.zero_point[0]), 0)
+    ends = limits.min - zero, limits.max - zero
+    factor = float(scale) / float(other.scale[0])
+    if not below.size or not 0 < abs(alpha) * factor < _STEEPEST_SLOPE:
+        return alpha
+    wanted = np.clip(np.rint(below * factor * alpha), *ends)
+    near = np.float32(alpha) * (1 + np.arange(-_TRIED, _TRIED + 1) * np.float32(_APART))
+    near = near[np.argsort(np.abs(near - np.float32(alpha)), kind="stable")]
+    found = [multiplied(below, float(scale * each / np.float32(other.scale[0]))) for each in near]
+    met = [int((np.clip(each, *ends) == wanted).sum()) for each in found]
+    return float(near[int(np.argmax(met))])
+
+
+_STEEPEST_SLOPE = 2.0**15
+"""What keeps products of bytes below 2^31."""
+
+_TRIED, _APART = 60, 2.0**-12
+"""How many slopes on either side are tried, and how far apart they are."""
 
 
 def _bends(call: Call) -> bool:
@@ -394,7 +434,7 @@ def elu(call: Call) -> None:
     call.write("ADD", [positive, scaled])
 
 
-@row("Gelu", quantised=_signed)
+@row("Gelu", quantised=_looked_up)
 def gelu(call: Call) -> None:
     """Gelu, exact or by tanh."""
     call.write("GELU", [call.tensor(0)], approximate=call.attribute("approximate", "none") == "tanh")

@@ -349,12 +349,25 @@ def gather_along(call: Call, tensor: int, shape: Sequence[Dim], places: Mapping[
             call.write("GATHER", [tensor, call.constant(taken)], axis=axis)
 
 
+def _repeating(value: Value, made: Value) -> tuple[int, ...] | None:
+    """The shape of ones by which floats are repeated in a product; None where that has no kernel, or sizes are open."""
+    shape = (*(1 for _ in range(len(made.shape) - len(value.shape))), *value.shape)
+    factors = [1 if one == other else other for one, other in zip(shape, made.shape, strict=True)]
+    known = [size for size in factors if isinstance(size, int)]
+    plain = value.in_floats and value.data is None and len(made.shape) <= _CUT and len(known) == len(factors)
+    return tuple(known) if plain else None
+
+
 @row("Expand", quantised=moves)
 def expand(call: Call) -> None:
-    """Expand: BROADCAST_TO."""
+    """Expand: a product with ones, which XNNPACK has a kernel for, or BROADCAST_TO."""
     value, made = call.value(0), call.output
     if value.shape == made.shape:
         call.reshape(call.tensor(0), made.shape, call.target())
+        return
+    ones = _repeating(value, made) if call.graph.imports else None
+    if ones is not None:
+        call.write("MUL", [call.tensor(0), call.constant(np.ones(ones), "float32")])
         return
     call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
 
@@ -365,7 +378,12 @@ def tile(call: Call) -> None:
     call.write("TILE", [call.tensor(0), call.constant(call.known(1, "repeats").reshape(-1))])
 
 
-@row("DepthToSpace", quantised=moves)
+def _moves_blocks(call: Call) -> bool:
+    """Whether stored integers keep their meaning, of a type that kernels move in blocks."""
+    return moves(call) and call.output.dtype != "int16"
+
+
+@row("DepthToSpace", quantised=_moves_blocks)
 def depth_to_space(call: Call) -> None:
     """DepthToSpace on channels-last images; in the order CRD the channels are arranged before."""
     value, size = call.value(0), call.attribute("blocksize")
@@ -379,7 +397,7 @@ def depth_to_space(call: Call) -> None:
     call.write("DEPTH_TO_SPACE", [tensor], block_size=size)
 
 
-@row("SpaceToDepth", quantised=moves)
+@row("SpaceToDepth", quantised=_moves_blocks)
 def space_to_depth(call: Call) -> None:
     """SpaceToDepth on channels-last images; in the order CRD the channels are arranged behind."""
     size, operands = call.attribute("blocksize"), [_channels_last(call)]

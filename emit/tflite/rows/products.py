@@ -8,6 +8,7 @@ import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
+from layoutsolve.emit.tflite.meanings import in_steps
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, multiplies
 from layoutsolve.emit.tflite.rows.windows import bias_of
@@ -19,7 +20,7 @@ _MOST = 5
 
 def _is_layer(call: Call) -> bool:
     """Whether a kernel computes a product of quantised numbers in its own steps: by constant weights, to which a
-    constant is added, or of two computed matrices of signed bytes.
+    constant is added, or of two computed matrices of integers with a sign.
     """
     data, weights, made = call.value(0), call.value(1), call.output
     if data.quant is None or weights.quant is None or made.quant is None or data.dtype != made.dtype:
@@ -27,7 +28,8 @@ def _is_layer(call: Call) -> bool:
     if call.attribute("alpha", 1.0) != 1.0 or is_coarse_layer(call):
         return False
     if weights.data is None:
-        return data.dtype == weights.dtype == "int8" and not call.has(2)
+        signed = data.dtype in ("int8", "int16") and in_steps(data) and in_steps(weights)
+        return signed and data.dtype == weights.dtype and not call.has(2)
     if call.attribute("transA", 0) or len(weights.shape) != 2 or (call.has(2) and not _is_addend(call)):
         return False
     rows = 0 if call.attribute("transB", 0) else 1

@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
+from layoutsolve.emit.tflite.rows.stored import moves, same_bytes, same_integers
 from layoutsolve.ir.graph import Dim, Value, product
 
 _REDUCED = {
@@ -41,10 +41,12 @@ def kept(shape: Sequence[Dim], axes: Collection[int]) -> list[Dim]:
 
 
 def _in_steps(call: Call) -> bool:
-    """Whether bytes are reduced to bytes, of the largest in the same steps."""
+    """Whether integers are reduced to integers, of the largest in the same steps."""
     if call.op in ("ReduceMax", "ReduceMin"):
-        return same_bytes(call) and moves(call)
-    return same_bytes(call) and call.op in ("ReduceMean", "ReduceSum") and bool(axes_of(call))
+        return same_integers(call) and moves(call)
+    if call.op == "ReduceMean":
+        return same_integers(call) and bool(axes_of(call))
+    return same_bytes(call) and call.op == "ReduceSum" and bool(axes_of(call))
 
 
 def _reduce(call: Call) -> None:
@@ -103,13 +105,15 @@ def log_sum_exp(call: Call) -> None:
 
 
 def _softmax_steps(call: Call) -> bool:
-    """Whether a softmax of bytes gives bytes in the only steps that its kernel has."""
+    """Whether a softmax of integers gives them in the only steps that its kernel has."""
     value, made = call.value(0), call.output
-    if not same_bytes(call) or made.quant is None:
+    if not same_integers(call) or made.quant is None:
         return False
     axis = call.attribute("axis", -1) % max(len(value.shape), 1)
     if any(size != 1 for size in value.shape[axis + 1 :]):
         return False
+    if made.dtype == "int16":
+        return bool(np.isclose(made.quant.scale[0], 1 / (1 << 15)))
     zero = -128 if made.dtype == "int8" else 0
     return bool(np.isclose(made.quant.scale[0], 1 / 256)) and int(made.quant.zero_point[0]) == zero
 

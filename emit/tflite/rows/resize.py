@@ -11,7 +11,7 @@ from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.movement import gather_along
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import moves, same_bytes
+from layoutsolve.emit.tflite.rows.stored import moves, same_integers
 from layoutsolve.ir.graph import Array, Dim, Size
 from layoutsolve.proto.resized_sizes import rounded
 
@@ -20,8 +20,8 @@ _BYTES = ("int8", "uint8")
 
 
 def _plain(call: Call) -> bool:
-    """Whether bytes are resized in the same steps, by a kernel or by moving them."""
-    if not (same_bytes(call) and moves(call)):
+    """Whether integers are resized in the same steps, by a kernel or by moving them."""
+    if not (same_integers(call) and moves(call)):
         return False
     return call.attribute("mode", "nearest") == "nearest" or _flags(call) is not None
 

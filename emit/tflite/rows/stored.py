@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call
-from layoutsolve.emit.tflite.meanings import same_steps
+from layoutsolve.emit.tflite.meanings import in_steps, same_steps
 from layoutsolve.ir.graph import Value
 
 
@@ -13,6 +13,12 @@ def same_bytes(call: Call) -> bool:
     """Whether a node reads quantized int8 or uint8 and writes the same type."""
     value, made = call.value(0), call.output
     return value.in_bytes and made.in_bytes and value.dtype == made.dtype
+
+
+def same_integers(call: Call) -> bool:
+    """The same of int8, uint8 or int16."""
+    value, made = call.value(0), call.output
+    return in_steps(value) and in_steps(made) and value.dtype == made.dtype
 
 
 def moves(call: Call) -> bool:
@@ -45,8 +51,10 @@ def is_coarse_product(data: Value, weights: Value, made: Value, most: float = ST
     return bool(data.quant.scale.max() * weights.quant.scale.max() >= most * made.quant.scale.min())
 
 
-MOST_ADDED = 1 << 30
-"""How many steps of a product may be added to it: kernels sum up in 32 bits."""
+MOST_ADDED = (1 << 30) + (1 << 12)
+"""How many steps of a product may be added to it: kernels sum up in 32 bits. TensorFlow's converter limits them to half
+of that, but for what floats round.
+"""
 
 
 def is_coarse_layer(call: Call) -> bool:

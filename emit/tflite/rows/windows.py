@@ -13,7 +13,8 @@ from layoutsolve.emit.tflite import kernels
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, moves, multiplies, same_bytes
+from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, moves, multiplies, same_integers
+from layoutsolve.frontend.tflite.lowering.rounding import lifted
 from layoutsolve.ir.graph import Array, Dim, Quant, Value
 
 SAME, VALID = range(2)
@@ -142,8 +143,10 @@ def added_to(call: Call, channels: int) -> int:
 
 
 def bias_of(call: Call, added: Array | None, channels: int) -> int:
-    """What a product adds to each channel: floats, or integers in steps of the product of both scales."""
-    data, weights = call.value(0).quant, call.value(1).quant
+    """What a product adds to each channel: floats, or integers in steps of the product of both scales. Kernels on int8
+    round as if one was added, which is taken off: what comes from TensorFlow Lite has it in ONNX.
+    """
+    data, weights, made = call.value(0).quant, call.value(1).quant, call.output.quant
     if data is None or weights is None:
         return call.constant(np.zeros(channels) if added is None else added.reshape(-1), "float32")
     scale = data.scale * weights.scale
@@ -156,6 +159,8 @@ def bias_of(call: Call, added: Array | None, channels: int) -> int:
         else:
             real = added.reshape(-1) if given.quant is None else given.quant.real(added).reshape(-1)
             stored = np.rint(real.astype(np.float64) / scale).astype(np.int64)
+        if made is not None and not wide:
+            stored = stored - lifted(scale / made.scale)
     limits = np.iinfo(np.int64 if wide else np.int32)
     stored = np.clip(stored, limits.min, limits.max)
     quant = Quant(scale.astype(np.float32), np.zeros(scale.size, np.int32), None if scale.size == 1 else 0)
@@ -344,8 +349,8 @@ def _dense(call: Call, weights: Array) -> Array:
 
 
 def _pools(call: Call) -> bool:
-    """Whether bytes are pooled in the same steps."""
-    return same_bytes(call) and moves(call)
+    """Whether integers are pooled in the same steps."""
+    return same_integers(call) and moves(call)
 
 
 @row("MaxPool", quantised=_pools)

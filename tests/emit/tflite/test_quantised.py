@@ -341,3 +341,47 @@ def test_squares_and_roots_are_computed_in_bytes(types: Sequence[str], inverse: 
     (found,) = litert().run(written, given).results
     steep = np.abs(expected) > 1  # of a small square the inverse root is another one a step beside it
     assert np.abs(np.rint((found - expected) / 0.02))[~steep].max() <= 1
+
+
+UNIT, COARSE = 1 / (1 << 15), 3 / (1 << 15)
+SHORT: Mapping[str, tuple[str, float]] = {
+    "ABS": ("Abs (x)", 1.5 * COARSE),
+    "ADD": ("Add (x, y)", 2 * COARSE),
+    "BATCH_MATMUL": ("MatMul (x, t)", 10 * COARSE),
+    "GELU": ("Gelu (x)", COARSE),
+    "LEAKY_RELU": ("LeakyRelu <alpha = 0.1> (x)", COARSE),
+    "LOGISTIC": ("Sigmoid (x)", UNIT),
+    "MAXIMUM": ("Max (x, y)", COARSE),
+    "MEAN": ("ReduceMean (x, axes)", COARSE),
+    "MUL": ("Mul (x, y)", 3 * COARSE),
+    "REDUCE_MAX": ("ReduceMax (x, axes)", COARSE),
+    "RELU": ("Relu (x)", 1.3 * COARSE),
+    "RELU6": ("Clip (x, none, six)", COARSE),
+    "SOFTMAX": ("Softmax (x)", UNIT),
+    "SUB": ("Sub (x, y)", 2 * COARSE),
+    "TANH": ("Tanh (x)", UNIT),
+}
+"""By operator of LiteRT, that of ONNX, and the steps of its result."""
+
+
+@pytest.mark.parametrize("operator", SHORT)
+def test_int16_is_computed_with(operator: str) -> None:
+    """Where a kernel is there, with XNNPACK too, within two steps of 65,536."""
+    call, scale = SHORT[operator]
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]> g (float[5, 5] a, float[5, 5] b, float[5, 5] c) => (float[m, n] z)
+        <float s = {{{COARSE}}}, float u = {{{scale}}}, int16 o = {{0}}, int64[1] axes = {{1}}, float none = {{0}},
+         float six = {{6}}> {{
+            aq = QuantizeLinear(a, s, o) x = DequantizeLinear(aq, s, o)
+            bq = QuantizeLinear(b, s, o) y = DequantizeLinear(bq, s, o)
+            cq = QuantizeLinear(c, s, o) t = DequantizeLinear(cq, s, o)
+            r = {call} rq = QuantizeLinear(r, u, o) z = DequantizeLinear(rq, u, o) }}"""
+    )
+    given = [(RANDOM.integers(-30000, 30000, (5, 5)) * np.float32(COARSE)).astype(np.float32) for _ in range(3)]
+    written = layoutsolve.convert(source, to="tflite").content("")
+    names = [each.name for each in parse(written).subgraphs[0].operators]
+    assert set(names) == {"QUANTIZE", operator, "DEQUANTIZE"} and names.count("DEQUANTIZE") == 1
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run(dict(zip("abc", given, strict=True)))
+    for delegate in (False, True):
+        (found,) = litert().run(written, given, delegate=delegate).results
+        assert np.abs(np.rint((found - expected) / scale)).max() <= 2

@@ -111,3 +111,25 @@ def test_transposed_convolutions_by_channels_are_computed_on_bytes() -> None:
     (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": x})
     (found,) = litert().run(written, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))]).results
     assert np.abs(np.rint((found.transpose(0, 3, 1, 2) - expected) / 0.5)).max() <= 1
+
+
+def test_weights_that_are_computed_of_constants() -> None:
+    """As a standardisation of them is: XNNPACK has no convolution of others. What is repeated is a product with ones,
+    which it has too.
+    """
+    generator = np.random.default_rng(1)
+    source = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[1, 3, 8, 8] x) => (float[1, 3, 8, 8] y)
+        <int64[3] flat = {1, 3, 27}, int64[4] whole = {3, 3, 3, 3}, int64[4] sizes = {1, 3, 8, 8}> {
+            f = Reshape(w, flat) m = ReduceMean<keepdims = 1>(f, axes) d = Sub(f, m) s = Mul(d, d)
+            v = ReduceMean<keepdims = 1>(s, axes) r = Sqrt(v) n = Div(d, r) k = Reshape(n, whole)
+            c = Conv<pads = [1, 1, 1, 1]>(x, k) p = GlobalAveragePool(c) e = Expand(p, sizes) y = Add(c, e) }"""
+    )
+    held = {"w": generator.normal(size=(3, 3, 3, 3)).astype(np.float32), "axes": np.array([2], np.int64)}
+    source.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in held.items())
+    found = layoutsolve.convert(source, to="tflite", inputs="nhwc", outputs="nhwc").content("")
+    assert [each.name for each in parse(found).subgraphs[0].operators] == ["CONV_2D", "MEAN", "MUL", "ADD"]
+    x = generator.normal(size=(1, 3, 8, 8)).astype(np.float32)
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": x})
+    (result,) = litert().run(found, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))]).results
+    np.testing.assert_allclose(result.transpose(0, 3, 1, 2), expected, atol=1e-5)

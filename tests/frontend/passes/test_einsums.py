@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
+from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.passes.einsums import products
 from layoutsolve.ir.graph import Graph
 from tests.graphs import GraphBuilder, feeds, run
@@ -59,3 +61,13 @@ def test_attention() -> None:
     found = layoutsolve.convert(model, to="tflite")
     assert layoutsolve.verify(model, found).passed
     assert found.price.transposes == 2
+
+
+def test_terms_of_other_ranks_are_refused() -> None:
+    """As runtimes do it, not by an error of ours."""
+    source = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2] x, float[3] z) => (float[3] y)'
+        '{ y = Einsum<equation = ",i->i">(x, z) }'
+    )
+    with pytest.raises(UnsupportedError):
+        layoutsolve.convert(source, to="tflite")

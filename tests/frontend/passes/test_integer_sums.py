@@ -59,6 +59,46 @@ def test_the_same_integers(seed: int) -> None:
     assert (np.abs(result - truth) > 0.01).mean() < 0.02
 
 
+def through(step: float, least: int, moved: bool) -> onnx.ModelProto:
+    """The same of weights from ``least`` on, with a scale for all channels, or whose result is moved before it means
+    something, by one for each; what is multiplied was stored in steps, without a sign where the weights have none.
+    """
+    kind, middle = (np.int8, 0) if least else (np.uint8, 128)
+    held = {
+        "one": np.float32(1), "zero": kind(middle + 3), "b": BIAS,
+        "w": np.rint(WEIGHTS / 2 + 64 + least).astype(np.float32),
+        "s": SCALE if moved else SCALE[0], "z": np.full(6, middle - 5, kind) if moved else kind(middle - 5),
+        "t": np.float32(0.02), "z1": kind(middle - 5), "step": np.float32(step),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["real"]),
+        helper.make_node("Conv", ["real", "w", "b"], ["sums"]),
+        helper.make_node("QuantizeLinear", ["sums", "s", "z"], ["stored"]),
+        *([helper.make_node("Concat", ["stored", "stored"], ["both"], axis=2)] if moved else []),
+        helper.make_node("DequantizeLinear", ["both" if moved else "stored", "t", "z1"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 12 if moved else 6, 6])
+    constants = [numpy_helper.from_array(np.asarray(data), name) for name, data in held.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.mark.parametrize(("least", "moved"), [(0, False), (-64, False), (-64, True)])
+def test_meaning_of_other_tensors(least: int, moved: bool) -> None:
+    """Only a kernel on integers is between the two ends, whose steps are those of the source."""
+    source, x = through(0.03, least, moved), RANDOM.integers(-120, 120, (1, 3, 8, 8)).astype(np.float32) * 0.03
+    found = layoutsolve.convert(source, to="tflite", inputs="nhwc", outputs="nhwc").content("")
+    graph = parse(found).subgraphs[0]
+    names = [each.name for each in graph.operators]
+    assert names == ["QUANTIZE", "CONV_2D", *(["CONCATENATION"] if moved else []), "DEQUANTIZE"]
+    truth = OnnxRuntime(source.SerializeToString(), level="none").run({"x": x})[0]
+    with LiteRT() as litert:
+        result = litert.run(found, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))]).results[0]
+    assert np.abs(result.transpose(0, 3, 1, 2) - truth).max() <= 0.021
+
+
 @pytest.mark.parametrize(
     "source",
     [
