@@ -126,8 +126,8 @@ class _Search:
         for place, names in enumerate(self.names):
             level = program.level(names)
             proven = self._relaxed(program, level) if level.terms or not place else None
-            least, total = _lowest(level) if proven is None else proven.least, level.total(self.price[place])
-            if total > least and level.terms:
+            least = -sum(max(0, -weight) for _, weight in level.terms) if proven is None else proven.least
+            if level.total(self.price[place]) > least and level.terms:
                 least = self._searched(place, program, level, proven, least)
             bounds.append(max(0, level.value(least)))
             if level.total(self.price[place]) > least:
@@ -184,8 +184,3 @@ class _Search:
             elif near:
                 least += 1
         return least
-
-
-def _lowest(level: Level) -> int:
-    """What no sum of a level is below."""
-    return -sum(max(0, -weight) for _, weight in level.terms)

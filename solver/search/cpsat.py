@@ -14,16 +14,13 @@ from layoutsolve.solver.search.interruptible import interruptible
 with deferred("pandas"):
     from ortools.sat.python import cp_model
 
-SMALL = 400
-"""A program of at most so many choices is searched without presolve, which takes longer than it saves."""
-
 PAIRS, CHOICES = 2_000_000, 7_000
 """Where an operator's alternatives are more pairs, or all choices more, presolve does not look for dominance, which it
 does not count: twenty seconds for sixteen million pairs, or among 14,000 choices that clauses link.
 """
 
-EACH = 4
-"""The work of stating a program to CP-SAT, for each of its variables."""
+SMALL, EACH = 400, 4
+"""The choices up to which presolve takes longer than it saves, and the work of stating a variable to CP-SAT."""
 
 LARGEST = 2**50
 """How large a sum may become at all: CP-SAT adds in 64 bits, and reports values that a float holds exactly."""

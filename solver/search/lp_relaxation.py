@@ -12,17 +12,15 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.glop import Linear, Optimum
 from layoutsolve.solver.search.integer_program import Level, Program
 
-AT_ONCE = 400
-"""The variables and rows that one step of the simplex algorithm handles in a unit of work."""
+AT_ONCE, DENSE = 400, 5
+"""The variables and rows that one step of the simplex algorithm handles in a unit of work, and how many entries for
+each are dense: a step then costs as the square of what there are more.
+"""
 
-DENSE = 5
-"""How many entries for each variable and row are dense: a step then costs as the square of what there are more."""
-
-EACH = 3
-"""The work of stating a program to GLOP, for each of its variables and rows."""
-
-MORE = 1_000
-"""How many more steps than it has rows a relaxation may take: mostly a few for each ten rows are enough."""
+EACH, MORE = 3, 1_000
+"""The work of stating a program, for each of its variables and rows, and how many more steps than it has rows a
+relaxation may take: mostly a few for each ten rows are enough.
+"""
 
 
 def relaxed(program: Program, level: Level, limit: Limit) -> Optimum | None:

@@ -8,6 +8,7 @@ from layoutsolve.base.disjoint_sets import Classes
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.price import price_of_layouts
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
 
@@ -42,17 +43,13 @@ def every_row(problem: LayoutProblem) -> Domains:
 
 def uneven(problem: LayoutProblem) -> bool:
     """Whether some move may cost more than others of its variable, so that an intermediate order may pay."""
-    return not problem.even and any(_loses(problem, variable) for variable in problem.moving())
-
-
-def _loses(problem: LayoutProblem, variable: int) -> bool:
-    """Whether a move of a variable may cost more than others of it."""
-    if problem.writers[variable] is None:
-        return False
-    places = problem.places(variable)
-    found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
-    wanted = {layout for layouts in found[1:] for layout in layouts}
-    return bool(wanted) and problem.loses(variable, found[0], wanted)
+    for variable in () if problem.even else problem.moving():
+        places = problem.places(variable)
+        found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
+        wanted = set[Layout]().union(*found[1:])
+        if problem.writers[variable] is not None and wanted and problem.loses(variable, found[0], wanted):
+            return True
+    return False
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -81,9 +81,8 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
         for number, port in problem.places(variable):
             if number in settled:
                 continue
-            matching = [
-                index for index, row in enumerate(problem.operators[number].rows) if row.layouts[port] == layout
-            ]
+            own = problem.operators[number].rows
+            matching = [index for index, row in enumerate(own) if row.layouts[port] == layout]
             if matching:
                 settled.add(number)
                 rows[number] = matching[0]

@@ -238,14 +238,11 @@ class _Network:
             sided = [{weight for sides, weight in weights.items() if sides[index] == side} for side in (0, 1)]
             if all(len(found) == 1 for found in sided):
                 node = (number, port)
-                self._add(node, UPPER, sided[0].pop())
-                self._add(LOWER, node, sided[1].pop())
+                for ends, (weight,) in zip(((node, UPPER), (LOWER, node)), sided, strict=True):
+                    if weight:
+                        self.graph.add_edge(*ends, capacity=weight)
                 return
         raise self.refuse(f"the prices of {self.problem.operators[number].title} depend on several ports together")
-
-    def _add(self, source: tuple[int, int], target: tuple[int, int], weight: int) -> None:
-        if weight:
-            self.graph.add_edge(source, target, capacity=weight)
 
     def _variable(self, variable: int) -> None:
         """A move where the writer is on one side and some reader on the other, for each of the two directions."""

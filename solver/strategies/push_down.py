@@ -99,10 +99,8 @@ class _Sweep:
     def _choose(self, number: int, row: int) -> None:
         """Run an operator in a row."""
         operator = self.problem.operators[number]
-        self.rows[number] = row
-        self.written.update(
-            zip(operator.ports[operator.inputs :], operator.rows[row].layouts[operator.inputs :], strict=True)
-        )
+        self.rows[number], outputs = row, slice(operator.inputs, None)
+        self.written.update(zip(operator.ports[outputs], operator.rows[row].layouts[outputs], strict=True))
 
     def _estimate(self, number: int, row: Row) -> int:
         """ONNX Runtime's cost of running an operator in another row, negative where that is beneficial."""
