@@ -151,7 +151,7 @@ class _Applier:
         shapes = tuple(stored_shape(layout, self.problem.variables[variable].sizes) for variable, layout in ports)
         steps = rule.rewrite(row, shapes)
         if not steps and not (node.storage or self._means_the_same(node, rule.inputs[0], *written)):
-            steps = (Step("Identity", rule.inputs[:1], tuple(written)),)  # what is stored is dequantised, or quantised
+            steps = (Step("Identity", rule.inputs[:1], tuple(written)),)  # what is stored is dequantized, or quantized
         if not steps:
             ((variable, layout),) = written.values()
             self.stored[variable, layout] = inputs[rule.inputs[0]]

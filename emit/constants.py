@@ -73,9 +73,9 @@ class Constants:
 
 
 def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Dim]) -> Value:
-    """A constant in another layout; the parameters of a quantised axis follow it.
+    """A constant in another layout; the parameters of a quantized axis follow it.
 
-    Where the axis is no longer one stored dimension, or its blocks are torn apart, the constant is dequantised: ONNX
+    Where the axis is no longer one stored dimension, or its blocks are torn apart, the constant is dequantized: ONNX
     has no other way to say it.
     """
     if layout == logical or value.data is None:
@@ -86,12 +86,12 @@ def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Di
     if quant is not None and quant.axis is not None:
         quant = _follow(quant, logical, layout, numbers)
         if quant is None:
-            data, dtype = _permuted(dequantised(value), logical, layout, numbers), "float32"
+            data, dtype = _permuted(dequantized(value), logical, layout, numbers), "float32"
     return Value(value.name, dtype, data.shape, quant, data)
 
 
-def dequantised(value: Value) -> Array:
-    """The floats of a quantised constant."""
+def dequantized(value: Value) -> Array:
+    """The floats of a quantized constant."""
     if value.quant is None or value.data is None:
         raise TypeError(f"'{value.name}' is not a quantized constant")
     return value.quant.real(value.data)
@@ -106,7 +106,7 @@ def _permuted(data: Array, logical: Layout, layout: Layout, sizes: Sequence[int]
 
 
 def _follow(quant: Quant, logical: Layout, layout: Layout, sizes: Sequence[int]) -> Quant | None:
-    """The parameters of a quantised axis in another layout, None where its atoms are spread or mixed with others."""
+    """The parameters of a quantized axis in another layout, None where its atoms are spread or mixed with others."""
     atoms = logical[quant.axis or 0]
     if quant.block:
         return _follow_blocks(quant, logical, layout, sizes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.guards import floats, quantised
+from layoutsolve.emit.guards import floats, quantized
 from layoutsolve.emit.guards.rewrites import (
     add_behind,
     copy_input,
@@ -42,21 +42,21 @@ class Guard:
 
 
 _WEIGHED = ("Conv", "ConvTranspose", "Gemm")
-"""The operators whose weights and biases are quantised where what they read and give is."""
+"""The operators whose weights and biases are quantized where what they read and give is."""
 
 GUARDS = (
-    Guard("QDQPropagationTransformer", ("DequantizeLinear",), quantised.moved_too_far, put_barrier),
-    Guard("QDQPropagationTransformer", ("Add",), quantised.to_viewed_product, write_sum),
-    Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantised.requantised, put_barrier),
-    Guard("GeluFusion", ("DequantizeLinear",), quantised.gated_by_itself, put_barrier),
-    Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantised.given_back, put_barrier),
-    Guard("QDQSelectorActionTransformer", tuple(quantised.IS_SLOWER), quantised.slower_in_bytes, put_barrier),
-    Guard("ClipQuantFusion", ("Clip",), quantised.in_tiny_steps, put_barrier),
+    Guard("QDQPropagationTransformer", ("DequantizeLinear",), quantized.moved_too_far, put_barrier),
+    Guard("QDQPropagationTransformer", ("Add",), quantized.to_viewed_product, write_sum),
+    Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantized.requantized, put_barrier),
+    Guard("GeluFusion", ("DequantizeLinear",), quantized.gated_by_itself, put_barrier),
+    Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantized.given_back, put_barrier),
+    Guard("QDQSelectorActionTransformer", tuple(quantized.IS_SLOWER), quantized.slower_in_bytes, put_barrier),
+    Guard("ClipQuantFusion", ("Clip",), quantized.in_tiny_steps, put_barrier),
     Guard("DivMulFusion", ("Div",), floats.of_reciprocals, put_barrier),
     Guard("PadFusion", ("Pad",), floats.pooled, name_axes),
-    Guard("WeightBiasQuantization", _WEIGHED, quantised.of_real_weights, copy_input),
-    Guard("WeightBiasQuantization", _WEIGHED, quantised.of_large_bias, add_behind),
-    Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
+    Guard("WeightBiasQuantization", _WEIGHED, quantized.of_real_weights, copy_input),
+    Guard("WeightBiasQuantization", _WEIGHED, quantized.of_large_bias, add_behind),
+    Guard("WeightBiasQuantization", ("Add",), quantized.to_product, write_sum),
     Guard("TransposeOptimizer", ("Transpose",), floats.made_slower, take_all),
     Guard("TransposeOptimizer", ("LogSoftmax", "Softmax"), floats.turned_back, take_images),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),

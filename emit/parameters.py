@@ -1,4 +1,4 @@
-"""The constants with which tensors are quantised and dequantised."""
+"""The constants with which tensors are quantized and dequantized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from layoutsolve.ir.graph import Quant
 def parameters_of(
     writer: Writer, name: str, quant: Quant, dtype: str | None = None
 ) -> tuple[list[str], dict[str, int]]:
-    """The constants and the attributes with which a tensor is quantised or dequantised, stored as its own type or
+    """The constants and the attributes with which a tensor is quantized or dequantized, stored as its own type or
     another one.
     """
     dtype = dtype or writer.graph.values[name].dtype

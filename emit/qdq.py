@@ -1,7 +1,7 @@
-"""Quantisation annotations written as QuantizeLinear and DequantizeLinear.
+"""Quantization annotations written as QuantizeLinear and DequantizeLinear.
 
 The quant pattern is ``op -> QuantizeLinear -> stored tensor -> DequantizeLinear -> op``. A stored tensor has one of
-each at most, however many operators read it, so a graph of O operators over T quantised tensors has at most O + 2T
+each at most, however many operators read it, so a graph of O operators over T quantized tensors has at most O + 2T
 nodes; where weights are selected on loading each reader has a DequantizeLinear. Where there is an operator on stored
 integers that may be used it is written instead (``qlinear.py``).
 
@@ -189,7 +189,7 @@ def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:
 
 
 def _convert(writer: Writer, source: str, target: str) -> bool:
-    """Write an Identity between differently stored tensors as quantisation alone; False where both are plain."""
+    """Write an Identity between differently stored tensors as quantization alone; False where both are plain."""
     before, after = writer.graph.values[source].quant, writer.graph.values[target].quant
     if after is not None:
         _quantize(writer, _real(writer, source), target, after)

@@ -1,4 +1,4 @@
-"""Which quantised constants a runtime may turn into floats when it loads a model."""
+"""Which quantized constants a runtime may turn into floats when it loads a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MATRICES = ("Gemm", "MatMul")
 
 
 def among_floats(graph: Graph, storage: Storage = PLAIN) -> frozenset[str]:
-    """The quantised constants that are only combined with floats, so that no kernel on integers wants them, and those
+    """The quantized constants that are only combined with floats, so that no kernel on integers wants them, and those
     of products that take longer on integers.
 
     Those with blocks are left out: runtimes have kernels for these that take floats beside them.
@@ -50,7 +50,7 @@ def among_floats(graph: Graph, storage: Storage = PLAIN) -> frozenset[str]:
 
 
 def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
-    """Whether some kernel on integers may take a node with quantised constants: none computes on 16 bits, or gives
+    """Whether some kernel on integers may take a node with quantized constants: none computes on 16 bits, or gives
     them. ONNX Runtime has none for ConvTranspose, and those for MatMul and Gemm want a scale for each column of a
     matrix: with other scales along an axis they refuse what they were taken for (Gemm up to version 1.27).
     """
@@ -64,9 +64,9 @@ def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
     results = [graph.values[name] for name in node.outputs if name]
     if node.op == "Identity":
         others += results
-    quantised = any(each.quant is not None for each in others)
+    quantized = any(each.quant is not None for each in others)
     wide = any(each.quant is not None and each.dtype not in BYTES for each in (*others, *results))
-    return quantised and not (wide and node.op in PRODUCTS)
+    return quantized and not (wide and node.op in PRODUCTS)
 
 
 def _is_refused(graph: Graph, node: Node, port: int) -> bool:

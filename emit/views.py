@@ -34,7 +34,7 @@ def meant(graph: Graph) -> frozenset[str]:
                 wanted.add(node.outputs[0])
     found = set[str]()
     for node in graph.nodes:
-        if _is_among(node, wanted) and (node.inputs[0] in found or _is_quantised(graph, node.inputs[0])):
+        if _is_among(node, wanted) and (node.inputs[0] in found or _is_quantized(graph, node.inputs[0])):
             found.add(node.outputs[0])
     return frozenset(found)
 
@@ -53,7 +53,7 @@ def _keeps(graph: Graph, node: Node) -> bool:
 
 
 def _computes(graph: Graph, node: Node) -> bool:
-    """Whether an operator reads real numbers, does not only quantise or dequantise them, and is no product of two
+    """Whether an operator reads real numbers, does not only quantize or dequantize them, and is no product of two
     computed matrices: OpenVINO computes that in floats in any case, with all that is around it.
     """
     if node.storage or node.domain or node.op in CONTROL or node.op == "Identity":
@@ -61,7 +61,7 @@ def _computes(graph: Graph, node: Node) -> bool:
     return node.op != "MatMul" or any(graph.values[name].data is not None for name in node.inputs)
 
 
-def _is_quantised(graph: Graph, name: str) -> bool:
+def _is_quantized(graph: Graph, name: str) -> bool:
     """Whether bytes are given, or written by QuantizeLinear as the result of an operator on real numbers."""
     node = graph.producer(name)
     if node is None:

@@ -41,7 +41,7 @@ _BYTES_PER_DIMENSION = 8
 
 
 class Body:
-    """The graph of one subgraph in the making. ``real`` are the values that are dequantised in it or around it."""
+    """The graph of one subgraph in the making. ``real`` are the values that are dequantized in it or around it."""
 
     def __init__(self, outer: Body | None = None) -> None:
         self.nodes: list[NodeProto] = []

@@ -97,7 +97,7 @@ def convert(
     :param quant: the format of quantized operators: 'qdq', float operators between QuantizeLinear and DequantizeLinear,
         which runtimes fuse into int8 kernels; 'qoperator', these kernels; 'symmetric', the former without zero points,
         rounded anew; 'float', dequantized operators that still saturate; 'exact', integer arithmetic that is bit-exact
-        with LiteRT (``docs/quantised.md``).
+        with LiteRT (``docs/quantized.md``).
     :param dynamic: hybrid (dynamic range) fully-connected layers: 'float', or 'integer' with activations quantized at
         run time as in LiteRT, where the target lists that as faster.
     :param weights: asymmetric 8-bit convolution weights: kept ('source'), or rounded to zero point 0 ('symmetric'),

@@ -91,7 +91,7 @@ class Part:
         return len(self.subgraph.tensors) - 1
 
     def _blocks(self, name: str, quant: Quant) -> Any:
-        """Quantisation per block: the scales, and the zero points if there are any, are tensors of their own."""
+        """Quantization per block: the scales, and the zero points if there are any, are tensors of their own."""
         scales = self.constant(f"{name}/scales", np.array(quant.scale, np.float16))
         zeros = self.constant(f"{name}/zeros", np.array(quant.zero_point, np.int8)) if quant.zero_point else -1
         details = schema.BlockwiseQuantizationT(scales=scales, zeroPoints=zeros, blockSize=quant.block)

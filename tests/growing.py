@@ -552,14 +552,14 @@ def handed(size: int, times: int) -> bytes:
 
 BEFORE: Mapping[str, Callable[[Maker], str]] = {
     "MaxPool": lambda m: m.op("MaxPool", "x", kernel_shape=[2, 2]),
-    "bytes": lambda m: m.op("DequantizeLinear", "q", *_quantisation(m)),
+    "bytes": lambda m: m.op("DequantizeLinear", "q", *_quantization(m)),
     "Conv": lambda m: m.op("Conv", "few", "kernel", kernel_shape=[1, 1]),
     "DeformConv": lambda m: m.op("DeformConv", "high", "taps", "offsets"),
 }
 """What blocks of channels follow, of images and kernels that the file does not hold."""
 
 
-def _quantisation(m: Maker) -> tuple[str, str]:
+def _quantization(m: Maker) -> tuple[str, str]:
     return m.constant(0.1, "float32"), m.constant(0, "int8")
 
 
@@ -584,12 +584,12 @@ BEHIND: Mapping[str, Callable[[Maker, str], str]] = {
 
 def channels(before: str, behind: str, count: int) -> bytes:
     """An operator behind another one, on an image of so many channels, or by a kernel of so many taps; the result is
-    quantised where it is computed from bytes.
+    quantized where it is computed from bytes.
     """
     m = Maker()
     result = BEHIND[behind](m, BEFORE[before](m))
     if before == "bytes":
-        result = m.op("DequantizeLinear", m.op("QuantizeLinear", result, *_quantisation(m)), *_quantisation(m))
+        result = m.op("DequantizeLinear", m.op("QuantizeLinear", result, *_quantization(m)), *_quantization(m))
     shapes = {
         "x": [1, count, 5, 4], "q": [1, count, 5, 4], "few": [1, 2, 5, 4], "kernel": [count, 2, 1, 1],
         "high": [1, 2, count + 1, 4], "taps": [16, 2, count, 1], "offsets": [1, 2 * count, 2, 4],

@@ -47,7 +47,7 @@ def padded_maximum(steps: Steps) -> None:
     steps.write("MAX_POOL_2D", [wide], [result], **options)
 
 
-def requantised(steps: Steps) -> None:
+def requantized(steps: Steps) -> None:
     """The same numbers in other steps, up to twenty times as large or small."""
     x = steps.pick(lambda x: x.quant is not None)
     result = steps.output(x.shape, x.dtype, fitted(x.dtype, *steps.one((-2, 2), (-20, 20), (0, 9), (-0.5, 1))))
@@ -64,7 +64,7 @@ def choice_of_truths(steps: Steps) -> None:
     steps.write("SELECT_V2", [turned, x, steps.constant(0.5, "float32")], [steps.fresh(x)])
 
 
-FOLLOWERS = (*dict.fromkeys(STEPS), quotient, padded_maximum, requantised, choice_of_truths)
+FOLLOWERS = (*dict.fromkeys(STEPS), quotient, padded_maximum, requantized, choice_of_truths)
 """Each kind of step once."""
 
 

@@ -210,7 +210,7 @@ class Network:
         return Model(source, tuple(self.random.uniform(-1, 1, shape).astype(np.float32) for shape in shapes))
 
 
-class Quantised(Network):
+class Quantized(Network):
     """A network of int8 or uint8 whose activations have one scale, :attr:`step`, and int8 weights below
     :attr:`largest`.
     """

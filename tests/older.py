@@ -97,7 +97,7 @@ REFUSALS = {
     "SQUARED_DIFFERENCE": r"NumDimensions|broadcast",
 }
 """What else operators of older versions refuse: products of two types, tables of 16 bits and results of float16, blocks
-of weights, other types to be padded and quantised, one value at all places, differences of five dimensions.
+of weights, other types to be padded and quantized, one value at all places, differences of five dimensions.
 """
 
 KERNELS = {

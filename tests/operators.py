@@ -47,13 +47,13 @@ NO_LAYOUT = "none"
 
 @dataclass
 class Facts:
-    """What the cases of an operator say: types, kinds of quantisation, opsets, how many cases are of each category, and
+    """What the cases of an operator say: types, kinds of quantization, opsets, how many cases are of each category, and
     what is opaque in how many of them.
     """
 
     cases: int = 0
     types: set[str] = field(default_factory=set)
-    quantised: set[str] = field(default_factory=set)
+    quantized: set[str] = field(default_factory=set)
     opsets: set[int] = field(default_factory=set)
     categories: Counter[str] = field(default_factory=Counter)
     opaque: Counter[str] = field(default_factory=Counter)
@@ -98,7 +98,7 @@ def _note(facts: Facts, name: str, source: bytes) -> None:
     model, graph = parse(source), read(source)
     for tensors, operator in _operators(model, name):
         facts.types |= set(_types(tensors, operator))
-        facts.quantised |= set(_quantised(tensors, operator))
+        facts.quantized |= set(_quantized(tensors, operator))
     facts.opsets.add(required_opset(graph))
     nodes = [node for node in graph.nodes if node.origin is not None and node.origin.operator == name]
     categories = {category: node for node in nodes if (category := category_of(graph, node)) is not None}
@@ -121,14 +121,14 @@ def _ports(tensors: Sequence[Tensor], operator: Operator) -> list[Tensor]:
 
 
 def _types(tensors: Sequence[Tensor], operator: Operator) -> Iterator[str]:
-    """The types of what is computed and is not quantised."""
+    """The types of what is computed and is not quantized."""
     for tensor in _ports(tensors, operator):
         if tensor.data is None and tensor.quant is None:
             yield tensor.dtype
 
 
-def _quantised(tensors: Sequence[Tensor], operator: Operator) -> Iterator[str]:
-    """The kinds of quantised tensors: those that are computed, and constants beside them."""
+def _quantized(tensors: Sequence[Tensor], operator: Operator) -> Iterator[str]:
+    """The kinds of quantized tensors: those that are computed, and constants beside them."""
     ports = _ports(tensors, operator)
     computed = [tensor for tensor in ports if tensor.data is None]
     hybrid = any(tensor.dtype == "float32" for tensor in computed) and all(tensor.quant is None for tensor in computed)
@@ -233,7 +233,7 @@ def _table(names: Sequence[str], facts: Mapping[str, Facts]) -> list[str]:
         opsets = sorted(each.opsets)
         opset = str(opsets[0]) if len(opsets) == 1 else f"{opsets[0]} to {opsets[-1]}"
         count = str(each.cases) if each.cases else ELSEWHERE[name]
-        cells = (name, _listed(each.types), _listed(each.quantised), each.category, opset, count)
+        cells = (name, _listed(each.types), _listed(each.quantized), each.category, opset, count)
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -157,7 +157,7 @@ class Steps:
         return self.output(x.shape if shape is None else shape, x.dtype, x.quant, kept, x.exact)
 
     def fresh(self, x: Tensor, shape: Sequence[int] | None = None, batch: int | None = -1) -> Tensor:
-        """An output with parameters of its own where ``x`` is quantised: what computes gives."""
+        """An output with parameters of its own where ``x`` is quantized: what computes gives."""
         kept = x.batch if batch == -1 else batch
         quant = x.quant and fitted(x.dtype, *self.one((-2, 2), (-4, 4), (0, 3)))
         return self.output(x.shape if shape is None else shape, x.dtype, quant, kept)
@@ -172,7 +172,7 @@ class Steps:
         return self.output(x.shape, x.dtype, Quant([scale], [zero]), x.batch)
 
     def matched(self, x: Tensor, quant: Quant | None) -> Tensor:
-        """``x`` with certain parameters: requantised where it has others."""
+        """``x`` with certain parameters: requantized where it has others."""
         if x.quant is None or quant is None or _alike(x.quant, quant):
             return x
         found = self.output(x.shape, x.dtype, quant, x.batch)

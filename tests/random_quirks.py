@@ -1,5 +1,5 @@
 """What files have that a network drawn from operators lacks: inputs with defaults, unknown ranks, functions, nodes out
-of order, what branches and loops quantise, 16 bits; and networks of older operator sets.
+of order, what branches and loops quantize, 16 bits; and networks of older operator sets.
 
 All but the last change a model that is there into one that computes the same.
 """
@@ -153,7 +153,7 @@ def quirky(model: ModelProto, seed: int) -> ModelProto:
     return made
 
 
-# -- quantised ---------------------------------------------------------------------------------------------------------
+# -- quantized ---------------------------------------------------------------------------------------------------------
 
 
 def random_stored(seed: int) -> tuple[Writer, ModelProto]:
@@ -161,7 +161,7 @@ def random_stored(seed: int) -> tuple[Writer, ModelProto]:
     writer = Writer(seed)
     x = writer.input(2, 4, 4, 6)
     for _ in range(int(writer.random.integers(2, 5))):
-        x = _stored(writer, x) if writer.random.random() < 0.6 else _quantising(writer, x)
+        x = _stored(writer, x) if writer.random.random() < 0.6 else _quantizing(writer, x)
     return writer, writer.model(writer.op("Relu", x, shape=writer.shapes[x]), opset=21)
 
 
@@ -257,8 +257,8 @@ STORABLE = (_turned, _joined, _picked, _flat)
 MOVES = (*STORABLE, _turned, _blocks, _clipped, _bounded, _pooled, _resized, _padded)
 
 
-def _quantising(writer: Writer, x: str) -> str:
-    """Branches that quantise what they give, or give what they quantise as well."""
+def _quantizing(writer: Writer, x: str) -> str:
+    """Branches that quantize what they give, or give what they quantize as well."""
     total = writer.op("ReduceSum", x, shape=(), keepdims=0)
     condition = writer.op("Greater", total, writer.constant(0.0), shape=())
     branches = {}

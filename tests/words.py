@@ -27,7 +27,7 @@ WORDS: Mapping[str, Sequence[str]] = {
     "float, dequantized value": (r"\breal numbers?\b|\breal values?\b",),
     "elements, values": (r"\b(?:other|same) numbers (?:than|as)\b|% of (?:its|the) numbers\b",),
     "LSB": (
-        r"\b(?:one|two|half a|quarter of a|a|\d+|nearest|neighbouring) (?:quantisation )?steps?"
+        r"\b(?:one|two|half a|quarter of a|a|\d+|nearest|neighbouring) (?:quantization )?steps?"
         r" (?:off|from|apart|beyond|per operator|of (?:LiteRT|both|their|its own|what))\b",
         r"\bwithin (?:one|a|two|half a) steps?\b|\bneighbouring steps?\b|\bnearest steps?\b",
     ),

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's optimiser would treat wrongly, or make slower, whether numbers are quantised or not."""
+"""What ONNX Runtime's optimiser would treat wrongly, or make slower, whether numbers are quantized or not."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ Fresh = Callable[[str], str]
 PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
 """The operators that DequantizeLinear is moved down through, and QuantizeLinear up."""
 
-_QUANTISING = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""The operators around quantised numbers, of which nothing is said between them."""
+_QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""The operators around quantized numbers, of which nothing is said between them."""
 
 AHEAD = frozenset({"Cast", "Mul", "Sub"})
-"""The operators as which quantised constants are written that only meet floats."""
+"""The operators as which quantized constants are written that only meet floats."""
 
 
 def widened(graph: GraphProto, constants: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
@@ -107,7 +107,7 @@ class Scope:
         quantized or dequantized from.
         """
         found, before = self._said.get(name), self.producers.get(name)
-        while found is None and before is not None and before.op_type in _QUANTISING:
+        while found is None and before is not None and before.op_type in _QUANTIZING:
             found, before = self._said.get(before.input[0]), self.producers.get(before.input[0])
         return () if found is None else [dim.dim_value for dim in found.shape.dim]
 

@@ -29,7 +29,7 @@ def _extreme_of_axes(step: Step) -> Made | None:
     before that as well where they stand between DequantizeLinear and QuantizeLinear; a Max of one operand stops it.
     """
     made, result = _reduce(step), step.node.output[0]
-    if made is None or step.version >= 12 or step.slot(0) not in step.scope.dequantised:
+    if made is None or step.version >= 12 or step.slot(0) not in step.scope.dequantized:
         return made
     made[-1].output[0] = extreme = step.new("extreme", result)
     return [*made, step.write("Max", [extreme], [result])]

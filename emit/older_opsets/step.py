@@ -126,7 +126,7 @@ class Scope:
         self.shapes: dict[str, Sequence[int | None]] = {} if outer is None else dict(outer.shapes)
         self.constants: dict[str, TensorProto] = {} if outer is None else dict(outer.constants)
         self.held: list[TensorProto] = []
-        self.dequantised: set[str] = {
+        self.dequantized: set[str] = {
             name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output
         }
         self._describe(graph)

@@ -1,4 +1,4 @@
-"""Operators of a TensorFlow Lite source that are written again, with their options, constants and quantisation.
+"""Operators of a TensorFlow Lite source that are written again, with their options, constants and quantization.
 
 A lowering makes several nodes of an operator: of its activation, its rounding, its states. Where the layouts of its
 inputs and outputs are those of the source, all of these nodes are that operator as it is. In other layouts they are the
@@ -164,7 +164,7 @@ class _Group:
         """Whether a value is of the type and the steps of a tensor of the source."""
         value, tensor = self.graph.values[name], self.source.tensor(index)
         plain = value.dtype == tensor.dtype and not tensor.sparsity and not tensor.external
-        return plain and _quantised_alike(value, tensor)
+        return plain and _quantized_alike(value, tensor)
 
     def _is_stored(self, index: int, name: str) -> bool:
         """Whether a value has the shape of a tensor of the source."""
@@ -178,7 +178,7 @@ class _Group:
         rest = [node for node in self.nodes if node.op not in _ELEMENTWISE or node.domain]
         if kind in _OF_ELEMENTS:
             return self._of_elements(names) if not rest else None
-        if kind == "MEAN" and self._is_quantised(names):
+        if kind == "MEAN" and self._is_quantized(names):
             return None  # whose kernels round otherwise along other axes
         if kind in _REDUCING and rest and all(node.op == _REDUCING[kind] for node in rest):
             return self._reduction(rest)
@@ -193,7 +193,7 @@ class _Group:
             return self._layer(rest[0], names)
         return None
 
-    def _is_quantised(self, names: Mapping[int, str]) -> bool:
+    def _is_quantized(self, names: Mapping[int, str]) -> bool:
         return any(self.graph.values[name].quant is not None for name in names.values())
 
     def _of_elements(self, names: Mapping[int, str]) -> tuple[Operator, dict[int, Value]] | None:
@@ -216,7 +216,7 @@ class _Group:
         if tensor.data.size == 1 and tensor.quant is None:
             return Value(tensor.name, tensor.dtype, (), None, tensor.data.reshape(()))
         same = [value for value in map(self.graph.values.__getitem__, self.constants) if _is_rearranged(value, tensor)]
-        return same[0] if len(same) == 1 and _quantised_alike(same[0], tensor) else None
+        return same[0] if len(same) == 1 and _quantized_alike(same[0], tensor) else None
 
     def _reduction(self, reductions: Sequence[Node]) -> tuple[Operator, dict[int, Value]] | None:
         axes = {tuple(self._axes(node)) for node in reductions}
@@ -264,7 +264,7 @@ def _is_rearranged(value: Value, tensor: Tensor) -> bool:
     return np.array_equal(np.sort(value.data, axis=None), np.sort(tensor.data, axis=None), equal_nan=False)
 
 
-def _quantised_alike(value: Value, tensor: Tensor) -> bool:
+def _quantized_alike(value: Value, tensor: Tensor) -> bool:
     """Whether a value has the scales and zero points of a tensor of the source."""
     try:
         return have_equal_steps(quantization(value.quant), tensor.quant)

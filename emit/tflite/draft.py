@@ -50,11 +50,11 @@ _LEAST = float(np.finfo(np.float32).tiny)
 """The least steps: XNNPACK ends the process at numbers below the normal ones."""
 
 FEWEST = 1 << 10
-"""The fewest weights that are stored as integers, and dequantised: LiteRT does that once."""
+"""The fewest weights that are stored as integers, and dequantized: LiteRT does that once."""
 
 
 def restored(data: Array, value: Value) -> tuple[Array, Quant] | None:
-    """The int8 numbers of floats that are those of a constant, which is quantised, in any order; None for others."""
+    """The int8 numbers of floats that are those of a constant, which is quantized, in any order; None for others."""
     quant = value.quant
     if quant is None or quant.block or data.size < FEWEST or value.dtype not in _LOWER:
         return None
@@ -72,7 +72,7 @@ def restored(data: Array, value: Value) -> tuple[Array, Quant] | None:
 
 _BYTE = 127
 _LOWER = {"int4": 0, "int8": 0, "uint4": 0, "uint8": 128}
-"""By type how much lower the int8 numbers are that are stored for it: XNNPACK dequantises no others before a run."""
+"""By type how much lower the int8 numbers are that are stored for it: XNNPACK dequantizes no others before a run."""
 
 
 def quantization(quant: Quant | None) -> Quantization | None:
@@ -155,7 +155,7 @@ class Draft:
         return self.places[name]
 
     def constant(self, data: Array, like: str = "") -> int:
-        """A constant without quantisation; equal small ones are one tensor."""
+        """A constant without quantization; equal small ones are one tensor."""
         array = np.asarray(data)
         key = str(array.dtype), array.shape, array.tobytes() if array.nbytes <= 1 << 10 else b""
         if key[2] and key in self._constants:
@@ -249,7 +249,7 @@ class Draft:
         self.origins.append(self.origin)
 
     def real(self, index: int) -> int:
-        """A tensor of the floats that a quantised one stands for; each is dequantised once."""
+        """A tensor of the floats that a quantized one stands for; each is dequantized once."""
         if index not in self._real:
             tensor = self.tensors[index]
             made = self.add(self.names.derived(tensor.name, "real"), "float32", _shape(tensor))
@@ -267,8 +267,8 @@ def _shape(tensor: Tensor) -> Shape:
 @dataclass(frozen=True, eq=False)
 class Call:
     """A node that is written. ``activation`` is the number of the activation that is fused into it, whose result is
-    ``result`` then. With ``in_floats`` quantised tensors are read as the floats that they stand for, and results are
-    quantised behind it.
+    ``result`` then. With ``in_floats`` quantized tensors are read as the floats that they stand for, and results are
+    quantized behind it.
     """
 
     draft: Draft
@@ -308,7 +308,7 @@ class Call:
         return number < len(self.node.inputs) and bool(self.node.inputs[number])
 
     def value(self, number: int) -> Value:
-        """An input; in floats it has no quantisation. Raises :class:`ExpressionError` where the node has none."""
+        """An input; in floats it has no quantization. Raises :class:`ExpressionError` where the node has none."""
         if not self.has(number):
             raise ExpressionError(f"it has no input {number}", "give it one")
         return self._seen(self.graph.values[self.node.inputs[number]])
@@ -410,7 +410,7 @@ class Call:
         return one.matches(other) or (bool(self.graph.imports) and nearly(one, other))
 
     def target(self, number: int = 0) -> int:
-        """The number of a result's tensor, also of one that nothing reads; in floats it is quantised later."""
+        """The number of a result's tensor, also of one that nothing reads; in floats it is quantized later."""
         if number in self._targets:
             return self._targets[number]
         name = self.result if number == 0 else self.node.outputs[number]
@@ -432,7 +432,7 @@ class Call:
         return []
 
     def close(self) -> None:
-        """Quantise the results that are in floats."""
+        """Quantize the results that are in floats."""
         for real, stored in self._later:
             self.draft.write("QUANTIZE", [real], [stored], {})
 

@@ -163,7 +163,7 @@ class _Encoder:
 
     def tensor(self, tensor: Tensor) -> int:
         buffer = 0 if tensor.data is None else self.buffer(tensor)
-        quant = 0 if tensor.quant is None else self.quantisation(tensor.quant)
+        quant = 0 if tensor.quant is None else self.quantization(tensor.quant)
         name, shape = self.builder.CreateString(tensor.name), self.numbers(tensor.shape, np.int32)
         signature = self.numbers(tensor.signature, np.int32) if -1 in tensor.signature else 0
         fields = {
@@ -171,14 +171,14 @@ class _Encoder:
             schema.TENSOR_TYPE: ("Int8", _TYPES[tensor.dtype]),
             schema.TENSOR_BUFFER: ("Uint32", buffer),
             schema.TENSOR_NAME: ("UOffsetTRelative", name),
-            schema.TENSOR_QUANTISATION: ("UOffsetTRelative", quant),
+            schema.TENSOR_QUANTIZATION: ("UOffsetTRelative", quant),
             schema.TENSOR_VARIABLE: ("Bool", tensor.is_variable),
             schema.TENSOR_SIGNATURE: ("UOffsetTRelative", signature),
             8: ("Bool", True),
         }
         return self.table(9, fields)
 
-    def quantisation(self, quant: Quantization) -> int:
+    def quantization(self, quant: Quantization) -> int:
         scale = self.numbers(quant.scale, np.float32)
         zero = self.numbers(quant.zero_point, np.int64)
         fields = {

@@ -2,7 +2,7 @@
 
 They round twice, halves upwards, where QuantizeLinear rounds once. A model that was made of a TensorFlow Lite one has a
 small part of a step added (:mod:`layoutsolve.frontend.tflite.lowering.rounding`), or is multiplied by nearly 1, before
-it is quantised.
+it is quantized.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.meanings import STRETCH, in_steps
-from layoutsolve.emit.tflite.rows import QUANTISED
+from layoutsolve.emit.tflite.rows import QUANTIZED
 from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
 
 SHIFT = 0.75
@@ -31,24 +31,24 @@ def settled(graph: Graph) -> Graph:
     for number, node in enumerate(graph.nodes):
         if node.storage or len(node.outputs) != 1 or number in gone:
             continue
-        if _is_requantised(graph, node):
+        if _is_requantized(graph, node):
             anew[number] = replace(node, op="Identity", inputs=node.inputs[:1], attributes={})
             continue
         before = _lift(graph, node)
         if before is not None:
             whole = replace(node, inputs=(graph.nodes[before].inputs[0], *node.inputs[1:]))
-            if QUANTISED[node.op](Call(draft, whole, whole.outputs[0])):
+            if QUANTIZED[node.op](Call(draft, whole, whole.outputs[0])):
                 anew[number] = whole
                 gone.add(before)
             continue
         if not graph.values[node.outputs[0]].in_floats:
             continue
         op = graph.functions[node.op].op if node.domain == PLAN else node.op
-        steps = [] if op not in QUANTISED or op in _WEIGHED else [*_steps(graph, node)]
+        steps = [] if op not in QUANTIZED or op in _WEIGHED else [*_steps(graph, node)]
         if steps:
             end = graph.nodes[steps[-1]].outputs[0]
             whole = replace(node, outputs=(end,))
-            if QUANTISED[op](Call(draft, whole, end)):
+            if QUANTIZED[op](Call(draft, whole, end)):
                 anew[number] = whole
                 gone.update(steps)
     nodes = [anew.get(number, node) for number, node in enumerate(graph.nodes) if number not in gone]
@@ -58,7 +58,7 @@ def settled(graph: Graph) -> Graph:
 def _lift(graph: Graph, node: Node) -> int | None:
     """The number of the node that does no more than round what another one on elements makes of bytes, as bytes."""
     made = graph.values[node.outputs[0]]
-    if node.domain or node.op not in QUANTISED or not node.inputs or not in_steps(made) or made.quant is None:
+    if node.domain or node.op not in QUANTIZED or not node.inputs or not in_steps(made) or made.quant is None:
         return None
     number = graph.producers.get(node.inputs[0], -1)
     before = graph.nodes[number] if number >= 0 else None
@@ -71,7 +71,7 @@ def _lift(graph: Graph, node: Node) -> int | None:
     return number if fits and _is_slight(graph, before, made.quant) else None
 
 
-def _is_requantised(graph: Graph, node: Node) -> bool:
+def _is_requantized(graph: Graph, node: Node) -> bool:
     """Whether a node does no more to bytes than to store them anew."""
     if node.op not in ("Add", "Mul") or node.domain or len(node.inputs) != _TWO:
         return False

@@ -1,6 +1,6 @@
 """Products and sums with constants behind a convolution or a fully-connected layer, as part of its weights and bias.
 
-Exporters fold what normalises; what is left are activations that are composed, such as a hard sigmoid. Of quantised
+Exporters fold what normalises; what is left are activations that are composed, such as a hard sigmoid. Of quantized
 layers nothing changes, nor of sources in TensorFlow Lite, whose results stay what they are to the last bit.
 """
 

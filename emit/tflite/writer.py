@@ -18,7 +18,7 @@ from layoutsolve.emit.tflite.folding import folded
 from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.meanings import annotated, direct, united
 from layoutsolve.emit.tflite.roundings import settled
-from layoutsolve.emit.tflite.rows import QUANTISED, ROWS
+from layoutsolve.emit.tflite.rows import QUANTIZED, ROWS
 from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
 from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
@@ -209,10 +209,10 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         )
     if _is_without_elements(call):
         return
-    stored = node.storage or call.op == "Identity" or not _is_quantised(draft.graph, call)
+    stored = node.storage or call.op == "Identity" or not _is_quantized(draft.graph, call)
     if not stored and exactly:
         raise ExpressionError("its int8 kernel is not there in other layouts")
-    if not stored and not QUANTISED.get(call.op, _never)(call):
+    if not stored and not QUANTIZED.get(call.op, _never)(call):
         call = Call(draft, call.node, call.result, call.activation, in_floats=True)
     read = (draft.graph.values[name] for name in call.node.inputs if name)
     draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
@@ -259,6 +259,6 @@ def _never(call: Call) -> bool:
     return False
 
 
-def _is_quantised(graph: Graph, call: Call) -> bool:
+def _is_quantized(graph: Graph, call: Call) -> bool:
     names = (*call.node.inputs, *call.node.outputs, call.result)
     return any(graph.values[name].quant is not None for name in names if name)

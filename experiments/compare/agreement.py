@@ -1,7 +1,7 @@
 """How well converted models agree with LiteRT, end to end: every model of a corpus, solved, checked and run.
 
-The truth is LiteRT's plain kernels. Models with float activations and quantised weights (dynamic range) have two: what
-LiteRT computes, which rounds activations at run time, and the same model with its weights dequantised.
+The truth is LiteRT's plain kernels. Models with float activations and quantized weights (dynamic range) have two: what
+LiteRT computes, which rounds activations at run time, and the same model with its weights dequantized.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def shown(output: OutputComparison, found: Distance | None) -> str:
     """A distance in a table: the share within one step and the mean in steps, or the relative error."""
     if found is None:
         return "-"
-    if output.kind == "quantised":
+    if output.kind == "quantized":
         return f"{100 * found.within:.2f} % ±1, mean {found.mean:.2f}"
     return f"{found.relative:.1e}"
 

@@ -1,4 +1,4 @@
-"""How many bytes of quantised models differ from LiteRT's plain kernels, by how operators and weights are written."""
+"""How many bytes of quantized models differ from LiteRT's plain kernels, by how operators and weights are written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def histogram(truth: Run, results: Sequence[Array]) -> dict[str, int]:
         if expected.dtype.kind == "f":
             off = (
                 np.rint(off / port.scale[0]) + ((off > 0) & (off < port.scale[0] / 2))
-                if port.quantised
+                if port.quantized
                 else 3.0 * (off > 0)
             )
         for name, step in zip(STEPS, range(len(STEPS)), strict=True):

@@ -28,7 +28,7 @@ from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, 
 
 FLOAT, STEPPED = 1e-5, 0.02
 """How far float outputs may be apart, relative to their range: of models that are real throughout, and of others, where
-another rounding of a quantised tensor becomes a step.
+another rounding of a quantized tensor becomes a step.
 """
 
 
@@ -67,12 +67,12 @@ def gaps(name: str, model: bytes, given: Mapping[str, Array]) -> list[Gap]:
 
 def compared(expected: Array, actual: Array, stepped: bool) -> tuple[Distance, bool]:
     """How far apart two results are, and whether that is no more than another order of operations explains."""
-    quantised = stepped and expected.dtype in (np.int8, np.uint8, np.int16)
-    scale = (1.0,) if quantised else ()
+    quantized = stepped and expected.dtype in (np.int8, np.uint8, np.int16)
+    scale = (1.0,) if quantized else ()
     port = Port("", expected.dtype.name, expected.shape, expected.shape, scale, (0,))
     found = distance(port, [(expected, actual)])
-    if quantised:
-        return found, passes("quantised", found, 0)
+    if quantized:
+        return found, passes("quantized", found, 0)
     real = expected.dtype.kind == "f"
     return found, passes("float" if real else "exact", found, STEPPED if stepped else FLOAT)
 
@@ -80,7 +80,7 @@ def compared(expected: Array, actual: Array, stepped: bool) -> tuple[Distance, b
 def traced(model: bytes, given: Mapping[str, Array], level: Level) -> dict[str, float]:
     """How far the nodes that a level makes of a model are from 'none' at most, by operator, fed what that computes.
 
-    In steps where numbers are integers, or are dequantised at once, else relative to their range. Only nodes that give
+    In steps where numbers are integers, or are dequantized at once, else relative to their range. Only nodes that give
     what 'none' computes as well are compared; what is between them is computed on the way.
     """
     known = {**given, **_everything(onnx.load_from_string(model), given)}

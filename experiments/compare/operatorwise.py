@@ -52,9 +52,9 @@ def check_model(source: bytes) -> list[Check]:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """Operators checked, those that are off, the worst float and the worst quantised one."""
+    """Operators checked, those that are off, the worst float and the worst quantized one."""
     parts = [f"{len(checks):4d} checked", f"{sum(bool(check.reason) for check in checks):3d} off"]
-    for compared, unit in (("float", "of its range"), ("quantised", "LSB")):
+    for compared, unit in (("float", "of its range"), ("quantized", "LSB")):
         chosen = [check for check in checks if check.kind == compared and check.farthest]
         if chosen:
             worst = max(chosen, key=lambda check: check.farthest)

@@ -3,7 +3,7 @@
 Every model of a folder is planned for every target that has forms of its own, and run in ONNX Runtime without
 optimisation, like the model that the strategy ``transpose`` writes of it. Told is, by target: how many there are, how
 many are proven minimal, what they have of conversions, how far results are apart (floats by their range; what is
-quantised has to be the same), and how long planning takes. Where floats are further apart than their last bits, both
+quantized has to be the same), and how long planning takes. Where floats are further apart than their last bits, both
 are held against the model in numbers of 64 bits (:mod:`experiments.compare.doubles`): sums in another order are as near
 to it. The Transposes of a file have to be those that its plan says (conversions, and views of the source that stay
 operators), and its price; and what is written from the plan again has to be the same bytes.

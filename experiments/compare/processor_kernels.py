@@ -103,7 +103,7 @@ def _products() -> Iterator[Made]:
             given += [*m.steps("w", 0.01, _middle(w), w), "", *m.steps("y", 0.5, zero, x)]
             m.node("QGemm", given, domain="com.microsoft")
             yield f"QGemm {title}", m.made(x, _ROWS, _TERMS)
-        yield f"Conv QDQ {title}", _quantised_convolution(x, w, most)
+        yield f"Conv QDQ {title}", _quantized_convolution(x, w, most)
 
 
 def _convolution(x: str, w: str, most: int) -> onnx.ModelProto:
@@ -114,21 +114,21 @@ def _convolution(x: str, w: str, most: int) -> onnx.ModelProto:
     return m.made(x, 1, _CHANNELS, _SIDE, _SIDE)
 
 
-def _quantised_convolution(x: str, w: str, most: int, quantised: str | None = None) -> onnx.ModelProto:
+def _quantized_convolution(x: str, w: str, most: int, quantized: str | None = None) -> onnx.ModelProto:
     """A Conv between DequantizeLinear and QuantizeLinear of ``x``, or of other integers."""
     m = _Model()
-    inner, real = quantised or x, "x"
+    inner, real = quantized or x, "x"
     zero = _middle(inner)
-    first, last = m.steps("x", 0.02 if quantised is None else 1e-4, zero, inner), m.steps("y", 0.5, zero, inner)
-    if quantised is not None:
+    first, last = m.steps("x", 0.02 if quantized is None else 1e-4, zero, inner), m.steps("y", 0.5, zero, inner)
+    if quantized is not None:
         real = m.node("QuantizeLinear", ["x", *first], "q")
     data = m.node("DequantizeLinear", [real, *first], "xr")
     weights = m.weights(w, _RESULTS, _CHANNELS, 3, 3, most=most)
     m.node("DequantizeLinear", [weights, *m.steps("w", 0.01, _middle(w), w)], "wr")
-    stored = m.node("QuantizeLinear", [m.node("Conv", [data, "wr"], "c"), *last], "y" if quantised is None else "s")
-    if quantised is not None:
+    stored = m.node("QuantizeLinear", [m.node("Conv", [data, "wr"], "c"), *last], "y" if quantized is None else "s")
+    if quantized is not None:
         m.node("DequantizeLinear", [stored, *last])
-    return m.made("float32" if quantised is not None else x, 1, _CHANNELS, _SIDE, _SIDE)
+    return m.made("float32" if quantized is not None else x, 1, _CHANNELS, _SIDE, _SIDE)
 
 
 def _own() -> Iterator[Made]:
@@ -175,8 +175,8 @@ def _own() -> Iterator[Made]:
 
 def _others() -> Iterator[Made]:
     """Integers of 16 and of 4 bits, blocks, half precision, and ranges that are taken when a model runs."""
-    yield "Conv QDQ int16 by int8", _quantised_convolution("float32", "int8", 127, "int16")
-    yield "Conv QDQ uint16 by int8", _quantised_convolution("float32", "int8", 127, "uint16")
+    yield "Conv QDQ int16 by int8", _quantized_convolution("float32", "int8", 127, "int16")
+    yield "Conv QDQ uint16 by int8", _quantized_convolution("float32", "int8", 127, "uint16")
     for bits in (4, 8):
         for level in (0, 1, 4):
             m = _Model()

@@ -1,6 +1,6 @@
 """Whether models compute the same on other processors: those of x86 that qemu emulates, with and without VNNI.
 
-Quantised models are converted, and run on this processor and on emulated ones, or here in another runtime. What differs
+Quantized models are converted, and run on this processor and on emulated ones, or here in another runtime. What differs
 there, on any of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed
 with the difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a
 folder, are judged by their own results on this processor. Of what differs is counted what does by more than 2 % of the

@@ -1,4 +1,4 @@
-"""Whether a quantised TensorFlow Lite model that goes to ONNX and back has its operators again, and its integers.
+"""Whether a quantized TensorFlow Lite model that goes to ONNX and back has its operators again, and its integers.
 
 Each model is converted to ONNX for a target, and what is written to TensorFlow Lite. LiteRT's reference kernels run
 both on smooth inputs: how many steps outputs are apart in the mean and at most, of floats 255ths of their range. Models
@@ -62,7 +62,7 @@ def operators(model: Model) -> Counter[str]:
     return Counter(each.name for graph in model.subgraphs for each in graph.operators)
 
 
-def is_quantised(model: Model) -> bool:
+def is_quantized(model: Model) -> bool:
     """Whether operators give stored integers with a scale."""
     graph = model.subgraphs[0]
     made = (graph.tensors[index] for operator in graph.operators for index in operator.outputs)
@@ -75,7 +75,7 @@ def measure(model: CorpusModel, target: str) -> Round | None:
         source = parse(model.source)
     except ConversionError:
         return None
-    if not is_quantised(source):
+    if not is_quantized(source):
         return None
     try:
         between = layoutsolve.convert(model.source, target=target).model
@@ -106,7 +106,7 @@ def difference(source: bytes, found: bytes) -> tuple[float, float]:
 
 def _steps(port: Port, one: Array, other: Array) -> Array:
     far = np.abs(one.astype(np.float64) - other.astype(np.float64).reshape(one.shape))
-    if kind(port) == "quantised" and one.dtype.kind != "f":
+    if kind(port) == "quantized" and one.dtype.kind != "f":
         return far
     span = float(np.ptp(one.astype(np.float64))) if one.size else 1.0
     return far / (span / LEVELS or 1.0)

@@ -44,7 +44,7 @@ from layoutsolve.verification.runtimes import LiteRT, Port
 
 OWN = "layoutsolve"
 RIGHT = 1e-3
-"""The largest error by the range of an output that counts as right, where nothing is quantised."""
+"""The largest error by the range of an output that counts as right, where nothing is quantized."""
 
 DEEPEST = 5
 """How many dimensions are tried in all orders."""

@@ -1,4 +1,4 @@
-"""Arm's compiler for Ethos-U, vela, on quantised TensorFlow Lite models and on what layoutsolve writes of them: how
+"""Arm's compiler for Ethos-U, vela, on quantized TensorFlow Lite models and on what layoutsolve writes of them: how
 many operators it leaves on the CPU, and how long it estimates a run to take.
 
 Each model goes through TensorFlow Lite directly, and by way of ONNX. The compiler is a program of its own

@@ -3,7 +3,7 @@
 Models come from folders, or where none is given from :mod:`experiments.make.zoo`, some of them with their constants
 behind the flatbuffer. Kinds of faults that were injected least come first. A fault counts where it changes an output by
 more than the source's own noise on any of some inputs that the verification does not see: as far as the right
-conversion and LiteRT's default path are from LiteRT's plain kernels, and at least one step of quantised numbers, or
+conversion and LiteRT's default path are from LiteRT's plain kernels, and at least one step of quantized numbers, or
 1e-4 of the range of floats. With ``--resume`` a run that was ended goes on where it was.
 """
 
@@ -41,7 +41,7 @@ SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""
 
 STEPS = {8: 1.0, 16: 4.0}
-"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's tables for 16 bits are
+"""The least change of a quantized number that counts, in LSB by the bits of its type: LiteRT's tables for 16 bits are
 two off. On average half of that counts.
 """
 
@@ -99,7 +99,7 @@ class Opened:
         node.attribute.extend([*kept, helper.make_attribute(name, value)])
 
     def weights(self) -> tuple[onnx.NodeProto, int]:
-        """A node and the input at which it has weights: a product, or what dequantises them for one."""
+        """A node and the input at which it has weights: a product, or what dequantizes them for one."""
         known, makers = self.constants(), {name: node for node in self.graph.node for name in node.output}
         found: list[tuple[onnx.NodeProto, int]] = []
         for node in self.graph.node:
@@ -496,7 +496,7 @@ class Bench:
             for port, (most, mean), one, two in zip(self.ports, self.noise, ours, other, strict=False):
                 if one.shape != two.shape:
                     return True
-                least = STEPS[port.bits] if kind(port) == "quantised" else FLOAT if kind(port) == "float" else 0.0
+                least = STEPS[port.bits] if kind(port) == "quantized" else FLOAT if kind(port) == "float" else 0.0
                 far = _change(port, one, two)
                 if far[0] > max(most, least) or far[1] > max(1.5 * mean, least / 2):
                     return True

@@ -20,7 +20,7 @@ from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification import litert_process
-from layoutsolve.verification.dequantized_model import EXACT, WEIGHTS, dequantised
+from layoutsolve.verification.dequantized_model import EXACT, WEIGHTS, dequantized
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import distance, kind, passes
 from layoutsolve.verification.model_inputs import feeds
@@ -120,7 +120,7 @@ def _compare(
         return Verdict("agrees")
     if not all(each.all() for each in answers.defined):
         return Verdict("not comparable", f"LiteRT reads memory that it has not written; {difference}")
-    twin = dequantised(source)
+    twin = dequantized(source)
     if twin is not None:
         note("litert")
         with suppress(*_REFUSALS):
@@ -253,10 +253,10 @@ def _first_difference(model: Model, answers: Answers, found: Sequence[Array]) ->
 
 
 def _as_close(plain: Answers, fast: Answers, found: Sequence[Array]) -> bool:
-    """Whether quantised results are no further off than those of XNNPACK, which rounds in its own way, are."""
+    """Whether quantized results are no further off than those of XNNPACK, which rounds in its own way, are."""
     for port, wanted, other, actual in zip(plain.ports, plain.results, fast.results, found, strict=False):
         mine, its = (distance(port, [(wanted, each)]) for each in (actual, other))
-        if mine.maximum > 0 and (not port.quantised or mine.mean > its.mean):
+        if mine.maximum > 0 and (not port.quantized or mine.mean > its.mean):
             return False
     return True
 
@@ -309,10 +309,10 @@ def _difference(port: Port, expected: Array, actual: Array, defined: Array, tole
         passes(compared, found, tolerance)
         or (compared == "float" and found.maximum <= NOISE)
         or (expected.dtype == np.float16 and _are_neighbours(expected, actual))
-        or (compared == "quantised" and found.maximum <= 1 + steps)
+        or (compared == "quantized" and found.maximum <= 1 + steps)
     ):
         return ""
-    return f"{compared}: {found}{_remark(port, expected, actual, steps if compared == 'quantised' else -1)}"
+    return f"{compared}: {found}{_remark(port, expected, actual, steps if compared == 'quantized' else -1)}"
 
 
 def _are_neighbours(expected: Array, actual: Array) -> bool:
@@ -358,11 +358,11 @@ def _is_hybrid(model: Model, graph: int, index: int) -> bool:
 
 
 def _steps(model: Model) -> int:
-    """How many operators round, one step each: all where numbers are quantised."""
+    """How many operators round, one step each: all where numbers are quantized."""
     graphs = model.subgraphs
     averaging = any(each.name in ("AVERAGE_POOL_2D", "RESIZE_BILINEAR") for graph in graphs for each in graph.operators)
-    quantised = any(tensor.quant is not None for graph in graphs for tensor in graph.tensors)
-    return sum(len(graph.operators) for graph in graphs) if averaging or quantised else 0
+    quantized = any(tensor.quant is not None for graph in graphs for tensor in graph.tensors)
+    return sum(len(graph.operators) for graph in graphs) if averaging or quantized else 0
 
 
 def line(error: BaseException) -> str:

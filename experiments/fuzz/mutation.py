@@ -1,7 +1,7 @@
 """Mutants of TensorFlow Lite models: files that are sound as flatbuffers and wrong, or merely unusual, as models.
 
 A mutation changes one thing that the schema has a field for: a shape, a type, an option, which tensor an operator
-reads, how a tensor is quantised. Bytes at random seldom get past the reader; these get to what lies behind it.
+reads, how a tensor is quantized. Bytes at random seldom get past the reader; these get to what lies behind it.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def change_zero_point(opened: Opened) -> None:
 
 
 @mutation
-def change_quantised_axis(opened: Opened) -> None:
+def change_quantized_axis(opened: Opened) -> None:
     """Which axis the scales belong to."""
     tensor = opened.tensor()
     if tensor.quantization is None:
@@ -232,8 +232,8 @@ def change_quantised_axis(opened: Opened) -> None:
 
 
 @mutation
-def drop_quantisation(opened: Opened) -> None:
-    """A tensor that is quantised no longer, or as another one is."""
+def drop_quantization(opened: Opened) -> None:
+    """A tensor that is quantized no longer, or as another one is."""
     graph = opened.graph()
     tensor, other = opened.one(graph.tensors or []), opened.one(graph.tensors or [])
     tensor.quantization = None if opened.random.random() < 0.5 else copy.deepcopy(other.quantization)

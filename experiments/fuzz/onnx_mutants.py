@@ -67,7 +67,7 @@ WRONG, WRONG_IN_HALVES = 1e-4, 2e-2
 """A distance of results that rounding does not explain, and that where results are in 16 bits."""
 
 WRONG_IN_STEPS = 0.1
-"""The same of what is quantised and written to TensorFlow Lite: kernels round each operator by a step otherwise."""
+"""The same of what is quantized and written to TensorFlow Lite: kernels round each operator by a step otherwise."""
 
 HALVES = (np.float16, ml_dtypes.bfloat16)
 
@@ -243,7 +243,7 @@ def _header(opened: Opened) -> None:
         del model.opset_import[:]
 
 
-def _quantised(opened: Opened) -> None:
+def _quantized(opened: Opened) -> None:
     graph = opened.graph
     said = graph.quantization_annotation.add(tensor_name=opened.name())
     said.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=opened.name())
@@ -340,7 +340,7 @@ def _nested(opened: Opened) -> None:
 
 MUTATIONS: tuple[Callable[[Opened], None], ...] = (
     _reads, _writes, _fewer, _operator, _domain, _order, _gone, _attribute, _attribute, _size, _size, _rank, _type,
-    _unsaid, _constant, _constant, _constant, _input, _output, _import, _header, _quantised, _nested, _node_twice,
+    _unsaid, _constant, _constant, _constant, _input, _output, _import, _header, _quantized, _nested, _node_twice,
     _more, _more, _port_gone, _kind, _graph, _function,
 )  # fmt: skip
 

@@ -407,8 +407,8 @@ def instance(net: Net, x: str) -> str:
     return str(net.add(op, x, *[net.positive(c) for _ in range(2 if op[0] == "I" else 4)]))
 
 
-def quantised(net: Net, x: str) -> str:
-    """A quantised tensor, per tensor or per axis."""
+def quantized(net: Net, x: str) -> str:
+    """A quantized tensor, per tensor or per axis."""
     axis = net.rng.randrange(len(net.shapes[x]))
     if net.rng.random() < 0.5:
         scale, zero, more = net.const(np.float32(0.05)), net.const(np.uint8(120)), {}
@@ -752,7 +752,7 @@ IMAGE: tuple[Block, ...] = (
 )
 ANY: tuple[Block, ...] = (
     unary,
-    quantised,
+    quantized,
     along,
     along,
     along,

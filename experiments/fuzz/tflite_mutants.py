@@ -176,7 +176,7 @@ def _written_again(source: bytes, conversion: layoutsolve.Conversion, note: Call
 
 
 def _differs(original: bytes, note: Callable[[str], None]) -> bool:
-    """Whether the results of the model that was mutated differ as well, as those of real quantised ones may."""
+    """Whether the results of the model that was mutated differ as well, as those of real quantized ones may."""
     try:
         conversion = layoutsolve.convert(original)
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)

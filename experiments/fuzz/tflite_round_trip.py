@@ -1,7 +1,7 @@
 """Random networks written to TensorFlow Lite, and read by LiteRT: of a source in TensorFlow Lite, and of the ONNX model
 that is made of it first.
 
-A network that is right gives what its source gives in LiteRT's reference kernels; where numbers are quantised steps, as
+A network that is right gives what its source gives in LiteRT's reference kernels; where numbers are quantized steps, as
 far as its float operators may round otherwise. What LiteRT's operators do not express is refused, and counted::
 
     python -m experiments.fuzz.tflite_round_trip 500 [--seed 0] [--jobs 1]
@@ -27,13 +27,13 @@ from layoutsolve.verification.runtimes import LiteRT, RefusedError, Run
 from tests.random_models import Network, network
 
 TOLERANCE = 1e-4
-"""The largest error of floats, of their range, where nothing was quantised."""
+"""The largest error of floats, of their range, where nothing was quantized."""
 
 STEPS = 0.03
-"""The same where numbers are quantised on the way: a step of 8 bits more or less, a few times in a row."""
+"""The same where numbers are quantized on the way: a step of 8 bits more or less, a few times in a row."""
 
 FEW = 2
-"""How many steps of its own a quantised output may be off."""
+"""How many steps of its own a quantized output may be off."""
 
 NOISE = 1e-6
 """An error that is none."""
@@ -138,10 +138,10 @@ def _difference(truth: Run, result: Run, made: Network) -> str:
         error = float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max())
         size = float(np.ptp(one.astype(np.float64))) or 1.0
         if error <= NOISE or (
-            kind(port) == "quantised" and error <= FEW * (port.scale[0] if one.dtype.kind == "f" else 1)
+            kind(port) == "quantized" and error <= FEW * (port.scale[0] if one.dtype.kind == "f" else 1)
         ):
             continue
-        if not error / size <= (STEPS if rounds or kind(port) == "quantised" else TOLERANCE):
+        if not error / size <= (STEPS if rounds or kind(port) == "quantized" else TOLERANCE):
             return f"output {number} ({kind(port)}): {error:.2g}, {error / size:.2g} of the range"
     return ""
 

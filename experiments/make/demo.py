@@ -1,4 +1,4 @@
-"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights.
+"""Writes a quantized MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights.
 
 With ``--features`` it writes a small network of floats instead, whose depthwise convolution reads features
 channels-last: its result has a Transpose, so that there is something to explain.

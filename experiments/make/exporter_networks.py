@@ -378,7 +378,7 @@ def channels_last(net: Net) -> None:
     net.output(net.op("Softmax", x, axis=-1) if net.choose.random() < 0.5 else x)
 
 
-def quantised(net: Net) -> None:
+def quantized(net: Net) -> None:
     """8-bit convolutions between QuantizeLinear and DequantizeLinear, with squeeze-and-excitation or a product."""
     size, width = net.choose.choice([16, 32]), net.choose.choice([8, 16, 32])
     signed = net.choose.random() < 0.5
@@ -423,7 +423,7 @@ def quantised(net: Net) -> None:
 
 FAMILIES: tuple[Callable[[Net], None], ...] = (
     attention_in_convolutions, decoder, squeezed, convnext, windows, mixer, shuffled, detector, recurrent,
-    channels_last, quantised,
+    channels_last, quantized,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.corpus import CorpusModel
 from experiments.measure.dynamic import layer
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 from tests.recurrent_loops import Network as Looped
 
 LAYERS = 3
@@ -88,7 +88,7 @@ def sloped(channels: int, side: int) -> bytes:
 
 def leaking(channels: int, side: int) -> bytes:
     """Layers of bytes, with a LEAKY_RELU behind each."""
-    net = Quantised()
+    net = Quantized()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
         x = net.op("LEAKY_RELU", [net.conv(net.depthwise(x), channels, 1)], net.shapes[x], alpha=0.2)
@@ -97,7 +97,7 @@ def leaking(channels: int, side: int) -> bytes:
 
 def averaged(padding: str, channels: int, side: int) -> bytes:
     """Layers of bytes, with an average pool behind each."""
-    net = Quantised()
+    net = Quantized()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
         x = net.conv(net.pool(x, "AVERAGE", 3, 1, padding), channels, 1)
@@ -106,7 +106,7 @@ def averaged(padding: str, channels: int, side: int) -> bytes:
 
 def grouped(kind: str, channels: int, side: int) -> bytes:
     """Layers of bytes or floats by groups of eight channels."""
-    net = Quantised() if kind == "bytes" else Network()
+    net = Quantized() if kind == "bytes" else Network()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
         x = net.conv(net.conv(x, channels, groups=channels // 8), channels, 1)
@@ -115,7 +115,7 @@ def grouped(kind: str, channels: int, side: int) -> bytes:
 
 def weighed(channels: int, side: int) -> bytes:
     """Layers of bytes whose channels are weighed by their means."""
-    net = Quantised()
+    net = Quantized()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
         x = net.depthwise(net.conv(x, channels, 1))
@@ -125,7 +125,7 @@ def weighed(channels: int, side: int) -> bytes:
 
 def scored(channels: int, length: int) -> bytes:
     """Layers of bytes that weigh vectors by the softmax of their products."""
-    net = Quantised()
+    net = Quantized()
     x = net.input(1, length, channels)
     for _ in range(LAYERS):
         x = net.matmul(net.unary("SOFTMAX", net.matmul(x, x, adj_y=True)), x)
@@ -134,7 +134,7 @@ def scored(channels: int, length: int) -> bytes:
 
 def narrow(channels: int, side: int) -> bytes:
     """Few channels of bytes, between layers of single channels and of single pixels."""
-    net = Quantised()
+    net = Quantized()
     x = net.conv(net.input(1, 2 * side, 2 * side, 3), channels, stride=2)
     for _ in range(LAYERS):
         x = net.conv(net.depthwise(x), channels, 1)
@@ -143,13 +143,13 @@ def narrow(channels: int, side: int) -> bytes:
 
 def sighted(channels: int, side: int) -> bytes:
     """A layer of bytes that reads an image of few channels."""
-    net = Quantised()
+    net = Quantized()
     return net.model(net.conv(net.conv(net.input(1, side, side, channels), 32, stride=2), 16, 1)).source
 
 
 def slender(channels: int, side: int) -> bytes:
     """Layers of bytes with few results."""
-    net = Quantised()
+    net = Quantized()
     x = net.input(1, side, side, 16)
     for _ in range(LAYERS):
         x = net.conv(x, channels)
@@ -158,14 +158,14 @@ def slender(channels: int, side: int) -> bytes:
 
 def enlarged(channels: int, side: int) -> bytes:
     """A transposed convolution of bytes between two others."""
-    net = Quantised()
+    net = Quantized()
     x = net.conv(net.input(1, side, side, 16), channels, 1)
     return net.model(net.conv(net.upconv(x, channels // 2), 16, 1)).source
 
 
 def photographed(channels: int, side: int) -> bytes:
     """A layer of bytes behind an image that comes channels-first."""
-    net = Quantised()
+    net = Quantized()
     x = net.transpose(net.input(1, channels, side, side), 0, 2, 3, 1)
     return net.model(net.conv(net.conv(x, 32, stride=2), 16, 1)).source
 

@@ -1,9 +1,9 @@
-"""Models as PyTorch users make them: small architectures, exported by litert-torch, quantised by ai-edge-quantizer.
+"""Models as PyTorch users make them: small architectures, exported by litert-torch, quantized by ai-edge-quantizer.
 
 It needs an environment of its own, since litert-torch asks for releases of its own choice: PyTorch first, in the build
 without CUDA that its site tells how to install, then ``pip install layoutsolve[exports]``.
-Weights, and the data that static quantisation is calibrated with, are random with a fixed seed. Every architecture gets
-a folder with ``float32.tflite`` and one file for each recipe; what the exporter or the quantiser refuses is printed and
+Weights, and the data that static quantization is calibrated with, are random with a fixed seed. Every architecture gets
+a folder with ``float32.tflite`` and one file for each recipe; what the exporter or the quantizer refuses is printed and
 left out. The other experiments measure the folder::
 
     python -m experiments.make.torch_exports FOLDER
@@ -428,7 +428,7 @@ RECIPES: dict[str, Callable[[quantizer.Quantizer], None]] = {
     "hadamard_wi4_custom": lambda made: _turned(made, AlgorithmName.HADAMARD_ROTATION),
     "mixed": _two_of,
 }
-"""What each recipe tells the quantiser."""
+"""What each recipe tells the quantizer."""
 
 
 def sample(name: str, seed: int) -> Tensor:
@@ -449,8 +449,8 @@ def exported(name: str) -> bytes:
     return bytes(litert_torch.convert(module.eval(), (sample(name, 0),)).model_content())
 
 
-def quantised(source: bytes, recipe: str, inputs: list[Tensor]) -> bytes:
-    """A model quantised by a recipe."""
+def quantized(source: bytes, recipe: str, inputs: list[Tensor]) -> bytes:
+    """A model quantized by a recipe."""
     made = quantizer.Quantizer(bytearray(source))
     RECIPES[recipe](made)
     found = None
@@ -461,18 +461,18 @@ def quantised(source: bytes, recipe: str, inputs: list[Tensor]) -> bytes:
 
 
 def files(name: str) -> Iterator[tuple[str, bytes | Exception]]:
-    """The files of an architecture by their names; an error where exporter or quantiser raise one."""
+    """The files of an architecture by their names; an error where exporter or quantizer raise one."""
     source = exported(name)
     yield "float32", source
     for recipe in RECIPES:
         try:
-            yield recipe, quantised(source, recipe, [sample(name, seed) for seed in range(SAMPLES)])
+            yield recipe, quantized(source, recipe, [sample(name, seed) for seed in range(SAMPLES)])
         except Exception as error:
             yield recipe, error
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make models as PyTorch users export and quantise them.")
+    parser = argparse.ArgumentParser(description="Make models as PyTorch users export and quantize them.")
     parser.add_argument("folder", type=Path, help="where the .tflite files go, one folder for each architecture")
     parser.add_argument("--only", default="", metavar="TEXT", help="only architectures whose name contains TEXT")
     given = parser.parse_args()

@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from tests.conformance.families import every_case
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 from tests.random_models import network
 
 
@@ -32,11 +32,11 @@ def zoo(networks: int, every: int = 1) -> Iterator[tuple[str, bytes]]:
 
 def vanishing() -> Iterator[tuple[str, bytes]]:
     """Networks of floats and of bytes that give zeros, nearly zeros, what is left of large sums, and equal numbers."""
-    for kind in (Network, Quantised):
+    for kind in (Network, Quantized):
         for name in ("difference", "rest", "below", "softmax", "argmax", "product"):
             net = kind()
             x = net.conv(net.input(1, 6, 6, 4), 8)
-            if name == "product" and kind is Quantised:
+            if name == "product" and kind is Quantized:
                 continue
             yield f"vanishing/{name}_{kind.__name__.lower()}", net.model(_vanishing(net, name, x)).source
 

@@ -2,7 +2,7 @@
 
 Of each model, as converted for a target: the Transposes of the file, then of the graph that ONNX Runtime's optimiser
 leaves its Transposes, the reorders into blocks of channels and back, the kernels on integers, and the operators that
-compute in float between quantised ones, by kind. ``--with NAME=FOLDER`` counts other converters' files as well: a file
+compute in float between quantized ones, by kind. ``--with NAME=FOLDER`` counts other converters' files as well: a file
 there has the model's name and ends in ``.onnx``.
 
     python -m experiments.measure.executed FOLDER [--only int8] [--target ort-arm] [--level all] [--with tf2onnx=THEIRS]
@@ -57,7 +57,7 @@ def total(way: str, found: Sequence[Counted]) -> str:
     return (
         f"{way}, {len(found)} models: Transposes {sum(each.file.transposes for each in found)} in the files, "
         f"{sum(each.run.transposes for each in found)} executed; reorders {sum(each.run.reorders for each in found)}; "
-        f"{integer} kernels on integers, {share:.1%} of what is quantised; in float: {kinds or 'nothing'}"
+        f"{integer} kernels on integers, {share:.1%} of what is quantized; in float: {kinds or 'nothing'}"
     )
 
 

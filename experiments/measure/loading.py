@@ -1,4 +1,4 @@
-"""What ``--quant qoperator`` is worth: how long quantised models take to load and to run, by those written as ``qdq``.
+"""What ``--quant qoperator`` is worth: how long quantized models take to load and to run, by those written as ``qdq``.
 
 Of each model and way, at two levels of ONNX Runtime's optimiser, the time to load it and the time of a run, each by
 that of ``qdq`` at the level all, on one thread, and the size of the file. All files run in turn, and only times of one

@@ -188,7 +188,7 @@ def _heard(said: Mapping[str, Any]) -> Array:
 
 
 def product(activations: str, weights: str) -> onnx.ModelProto:
-    """A quantised product whose sums saturate where pairs are added in 16 bits."""
+    """A quantized product whose sums saturate where pairs are added in 16 bits."""
     constants: dict[str, Array] = {
         "w": np.full((256, 64), np.iinfo(weights).max, weights),
         "xs": np.array(1, np.float32),

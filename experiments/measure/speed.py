@@ -56,14 +56,14 @@ _OTHERS = frozenset((
 
 @dataclass(frozen=True)
 class Speed:
-    """One model: milliseconds of what is converted by default, and the time of every other by that. ``quantised`` is
+    """One model: milliseconds of what is converted by default, and the time of every other by that. ``quantized`` is
     whether it has kernels on bytes, ``unsure`` the largest spread of a ratio.
     """
 
     model: str
     milliseconds: float
     ratios: Mapping[str, float]
-    quantised: bool
+    quantized: bool
     unsure: float
 
 
@@ -95,7 +95,7 @@ def measure(
     ratios = {name: ratio for name, ratio in ratios.items() if not isnan(ratio)}
     ratios |= {name: min(each[name] for each in alone) for name in (PRODUCTS, COMPUTING) if alone}
     return Speed(
-        model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
+        model.name, entries[0].milliseconds, ratios, _quantized(entries[0]), max(each.spread for each in entries)
     )
 
 
@@ -157,7 +157,7 @@ def _vino(name: str) -> str:
     return f"OpenVINO on {name}"
 
 
-def _quantised(entry: Measured) -> bool:
+def _quantized(entry: Measured) -> bool:
     return entry.executed is not None and entry.executed.integer > 0
 
 
@@ -251,15 +251,15 @@ def main(given: Sequence[str] | None = None) -> None:
         print(f"* {speed.model}: {speed.milliseconds:.3f} ms; {ratios}; +-{speed.unsure:.0%}", flush=True)
     print("", *failed, "", sep="\n")
     for title, chosen in (
-        ("real numbers", [each for each in found if not each.quantised]),
-        ("bytes", [each for each in found if each.quantised]),
+        ("real numbers", [each for each in found if not each.quantized]),
+        ("bytes", [each for each in found if each.quantized]),
     ):
         print(means(found, f"{len(chosen)} models of {title}", chosen))
         if options.target and chosen:
             print(f"  {slower(chosen, options.target)}")
         if options.products and chosen:
             print(*(f"  {line}" for line in least(chosen)), sep="\n")
-    print("", *table([each for each in found if each.quantised], options.target or ()), sep="\n")
+    print("", *table([each for each in found if each.quantized], options.target or ()), sep="\n")
     write_json(options.json, [vars(each) for each in found])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import layoutsolve
 from experiments.measure.scale import exponent
 from layoutsolve.io.files import scratch
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 CHANNELS, SIDE = 8, 16
 
@@ -78,12 +78,12 @@ def shuffled(net: Network, operators: int) -> list[int]:
 
 FAMILIES: Mapping[str, tuple[Callable[[Network, int], list[int]], type[Network]]] = {
     "mobile": (mobile, Network),
-    "mobile int8": (mobile, Quantised),
+    "mobile int8": (mobile, Quantized),
     "residual": (residual, Network),
-    "residual int8": (residual, Quantised),
+    "residual int8": (residual, Quantized),
     "transformer": (transformer, Network),
     "detector": (detector, Network),
-    "detector int8": (detector, Quantised),
+    "detector int8": (detector, Quantized),
     "shuffled": (shuffled, Network),
 }
 

@@ -116,7 +116,7 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
     """
     format_ = "tflite" if is_tflite(source) else "onnx"
     feeds, truths = truth_of(source, format_)
-    quantised = any(value.quant is not None for value in graph_of(source).values.values())
+    quantized = any(value.quant is not None for value in graph_of(source).values.values())
     found = []
     for name, tool in TOOLS.items():
         python = interpreter(tool.package, interpreters)
@@ -124,7 +124,7 @@ def tools(source: bytes, interpreters: Mapping[str, str]) -> list[Mapping[str, A
         if reads == format_:
             command = tool.command.replace("PYTHON", python or "")
             facts = _tried(command, source, (reads, writes), feeds, truths) if python else {"error": "not installed"}
-            allowed = ROUNDED if quantised else RIGHT
+            allowed = ROUNDED if quantized else RIGHT
             found.append({"tool": name, "formats": tool.formats, "allowed": allowed, **facts})
     return found
 

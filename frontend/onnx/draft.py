@@ -38,7 +38,7 @@ class Draft:
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
     know. ``contents`` are vectors of sizes that are computed: arrays of objects; ``shares`` such of floats.
-    ``asked`` are the parameters with which tensors of whole numbers are dequantised, ``integers`` by what constants of
+    ``asked`` are the parameters with which tensors of whole numbers are dequantized, ``integers`` by what constants of
     whole numbers are as floats the constant, and the zero that was subtracted. ``equal`` is what symbols are
     known to be, ``forced`` tells whether more of that was found out. ``region`` is where nodes are written, of the
     graph of the file that has the number ``graph``; ``made`` has by region what was written there once for all that
@@ -342,7 +342,7 @@ class Call:
 
     @property
     def stores(self) -> bool:
-        """Whether a result is numbers that are dequantised as they are stored."""
+        """Whether a result is numbers that are dequantized as they are stored."""
         return any(name in self.draft.asked for name in self.outputs)
 
     def operands(self, storing: bool = False) -> tuple[list[str], bool]:

@@ -1,7 +1,7 @@
 """What stands in for operators whose types and sizes the library does not infer, as ONNX Runtime's own, or infers
 wrongly, while those of others are inferred: operators of ONNX whose results have the same.
 
-Most are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/ContribOperators.md`` there).
+Most are those that ONNX Runtime's optimiser writes, and its quantizer (``docs/ContribOperators.md`` there).
 """
 
 from __future__ import annotations

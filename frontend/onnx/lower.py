@@ -1,6 +1,6 @@
 """From a model in ONNX to the reference graph: one operator after the other.
 
-What an operator is written as in the file it stays, but for views, constants, and quantisation, which is an annotation
+What an operator is written as in the file it stays, but for views, constants, and quantization, which is an annotation
 here. What nothing is known about is written as it stands: an operator of another domain, one with graphs in it, one on
 values that are no tensors.
 """
@@ -19,7 +19,7 @@ from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
 from layoutsolve.frontend.onnx.equal_sizes import equate_sizes
 from layoutsolve.frontend.onnx.inference_standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.operators import LOWERINGS
-from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
+from layoutsolve.frontend.onnx.operators.quantization import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live_nodes import live
@@ -174,7 +174,7 @@ def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
 
 
 def _ask(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
-    """Note how tensors of whole numbers that are computed or given are dequantised first, by themselves or behind
+    """Note how tensors of whole numbers that are computed or given are dequantized first, by themselves or behind
     views.
     """
     known = [(index, node) for index, node in nodes if node.domain in DOMAINS and node.input and node.output]

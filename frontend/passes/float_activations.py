@@ -1,4 +1,4 @@
-"""Quantised activations as floats: nothing is rounded any more, but what saturates still does.
+"""Quantized activations as floats: nothing is rounded any more, but what saturates still does.
 
 A tensor that was stored as integers holds what these mean. Where an operator may give more than the integers could, a
 Clip to their range follows, which is one with a clamp beside it. Weights stay as they are stored: what is computed from
@@ -148,7 +148,7 @@ class Floats:
             self._compute(node)
 
     def _keep(self, node: Node) -> None:
-        """A node without quantised activations; one that reads what was given back as real numbers reads that."""
+        """A node without quantized activations; one that reads what was given back as real numbers reads that."""
         inputs = node.inputs if node.op in CONTROL else [self._plain(name, node) for name in node.inputs]
         self.nodes.append(replace(node, inputs=tuple(inputs)))
 

@@ -1,9 +1,9 @@
 """Convolutions of stored integers, as layoutsolve writes those that are computed in floats: their weights and biases as
 integers again.
 
-What is multiplied is dequantised by 1 and weights are integers in floats, so that sums are exact; the QuantizeLinear
+What is multiplied is dequantized by 1 and weights are integers in floats, so that sums are exact; the QuantizeLinear
 behind divides by a scale for each channel, which is that of the result over those of the weights. What the result means
-is said where it is dequantised, maybe behind operators that move it.
+is said where it is dequantized, maybe behind operators that move it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Sum:
 
 
 def recognise(graph: Graph) -> Graph:
-    """The same graph with quantised convolutions in place of those of integers."""
+    """The same graph with quantized convolutions in place of those of integers."""
     sums, gone = dict[Node, _Sum](), set[Node]()
     for node in graph.nodes:
         found = _steps(graph, node)
@@ -54,7 +54,7 @@ def recognise(graph: Graph) -> Graph:
         return graph
     values, taken = dict(graph.values), Names(graph.values)
     nodes = [
-        _quantised(graph, node, sums[node], values, taken) if node in sums else node
+        _quantized(graph, node, sums[node], values, taken) if node in sums else node
         for node in graph.nodes
         if node not in gone
     ]
@@ -163,7 +163,7 @@ def _are_integers(value: Value, dtype: str) -> bool:
     return bool((data == np.rint(data)).all() and (data >= limits.min).all() and (data <= limits.max).all())
 
 
-def _quantised(graph: Graph, host: Node, found: _Sum, values: dict[str, Value], taken: Names) -> Node:
+def _quantized(graph: Graph, host: Node, found: _Sum, values: dict[str, Value], taken: Names) -> Node:
     """The convolution whose result is stored, with weights and a bias in steps."""
     x, meant = _origin(graph, host.inputs[0])
     values[found.made] = replace(values[found.made], quant=found.quant)

@@ -1,6 +1,6 @@
 """The nearest weights of convolutions whose zero is 0, in place of others: int8 kernels have less to do.
 
-Files of the first quantisers have weights without a sign, whose zero lies anywhere. Less it, most fit into 8 bits with
+Files of the first quantizers have weights without a sign, whose zero lies anywhere. Less it, most fit into 8 bits with
 a sign as they are; a channel of which one does not has steps of its own, so much larger, in which all of its weights
 are rounded. This is the only pass that changes what a model computes.
 """

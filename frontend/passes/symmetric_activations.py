@@ -1,4 +1,4 @@
-"""Quantised activations in steps around zero, for runtimes that take no zero points: ``--quant symmetric``.
+"""Quantized activations in steps around zero, for runtimes that take no zero points: ``--quant symmetric``.
 
 An activation of 8 bits becomes int8 whose zero point is 0, in steps that reach as far as the source's do on either
 side; where the source's saturate nearer, a Clip or Relu does. Weights of other zero points become the nearest whose

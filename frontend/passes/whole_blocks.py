@@ -21,7 +21,7 @@ from layoutsolve.ir.names import Names
 from layoutsolve.ir.storage_options import Storage
 
 REAL = ("float32",)
-"""The types of numbers that runtimes pad, beside quantised ones of 8 bits."""
+"""The types of numbers that runtimes pad, beside quantized ones of 8 bits."""
 
 ROUNDS = 8
 """How often each image is looked at again when those around it have changed."""

@@ -91,7 +91,7 @@ def _same(call: Call) -> bool:
 
 
 def _alias(call: Call) -> bool:
-    """A dequantised constant is the constant itself: it means the same. An output is stored as it is declared."""
+    """A dequantized constant is the constant itself: it means the same. An output is stored as it is declared."""
     if call.operator.name != "DEQUANTIZE":
         return False
     value, slot = call.input(0), call.slot()

@@ -12,7 +12,7 @@ import numpy as np
 
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.operators.resize import has_halves, is_aligned, neighbours_of, positions
 from layoutsolve.ir.graph import Array
 
@@ -185,7 +185,7 @@ def _image(call: Call, arrays: list[Array]) -> tuple[Array, list[int]]:
     return data, sizes
 
 
-def _quantised(call: Call, arrays: list[Array]) -> list[Array]:
+def _quantized(call: Call, arrays: list[Array]) -> list[Array]:
     """In steps, halves to the even one, the quotient rounded to float32."""
     (x,), slot = arrays, call.slot()
     _numbers(x)
@@ -225,6 +225,6 @@ NUMBERS: dict[str, Evaluator] = {
     "BATCH_MATMUL": _multiplied,
     "RESIZE_NEAREST_NEIGHBOR": _resized,
     "RESIZE_BILINEAR": _interpolated,
-    "QUANTIZE": _quantised,
+    "QUANTIZE": _quantized,
 }
 """By operator, what computes it from numbers that are known, with numpy's warnings left out."""

@@ -25,7 +25,7 @@ from layoutsolve.frontend.tflite.lowering.dilated_convolution import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.live_operators import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import Lowered, declaration, lowering_of
 from layoutsolve.frontend.tflite.lowering.unsupported import REFUSED, GapError, compiled
 from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
@@ -244,7 +244,7 @@ def _check_parameters(call: Call) -> None:
         if operator.inputs[position] == -1:
             continue
         value = call.lowering.value(operator.inputs[position])
-        if position == 0 and value.dtype in known.quantised and value.quant is None:
+        if position == 0 and value.dtype in known.quantized and value.quant is None:
             raise GapError(f"its input of {value.dtype} has no quantization parameters", "state scale and zero point")
         _check_channels(f"input '{value.name}'", value.quant)
     for position in range(len(operator.outputs)) if known.per_tensor else ():

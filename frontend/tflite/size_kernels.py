@@ -22,7 +22,7 @@ from layoutsolve.frontend.tflite.constant_kernels import (
     reduced,
 )
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.operators.slicing import resolved
 from layoutsolve.ir.graph import Array, Dim, Size, product
 

@@ -62,7 +62,7 @@ class Recount:
 
 def recount(model: onnx.ModelProto, kept: Collection[str] = (), meant: Collection[str] = ()) -> Recount:
     """Count in a model, its branches and loops included, but for operators that compute one of ``kept``. A Transpose
-    that gives one of ``meant`` counts as one of the bytes that are dequantised for it: runtimes move those.
+    that gives one of ``meant`` counts as one of the bytes that are dequantized for it: runtimes move those.
 
     Raises :class:`ValueError` where the file does not tell what a Transpose moves.
     """
@@ -76,7 +76,7 @@ def recount(model: onnx.ModelProto, kept: Collection[str] = (), meant: Collectio
         elif node.op_type == "Transpose":
             bits, shape, permutation = _moved(node, types)
             if node.output[0] in meant:
-                bits = _dequantised(node, types, made) or bits
+                bits = _dequantized(node, types, made) or bits
             transposes += 1
             motions.update(_motions([size for size, _ in shape], permutation))
             moved += turns * (bits * prod(number for _, number in shape) // 8)
@@ -129,8 +129,8 @@ def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | s
     raise ValueError(f"the file does not state the input shape of the Transpose '{node.name}'")
 
 
-def _dequantised(node: onnx.NodeProto, types: _Types, made: Mapping[str, onnx.NodeProto]) -> int:
-    """The bits of an element of what views of real numbers are dequantised from, 0 where they are not."""
+def _dequantized(node: onnx.NodeProto, types: _Types, made: Mapping[str, onnx.NodeProto]) -> int:
+    """The bits of an element of what views of real numbers are dequantized from, 0 where they are not."""
     before: onnx.NodeProto | None = node
     while before is not None and (before.op_type == "Transpose" or before.op_type in _VIEWS):
         before = made.get(before.input[0])

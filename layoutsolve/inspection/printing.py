@@ -109,8 +109,8 @@ def _value(value: Value) -> str:
 
 
 def _kind(value: Value) -> str:
-    quantised = f" {_quant(value.quant)}" if value.quant is not None else ""
-    return f"{value.dtype}[{','.join(map(str, value.shape))}]{quantised}"
+    quantized = f" {_quant(value.quant)}" if value.quant is not None else ""
+    return f"{value.dtype}[{','.join(map(str, value.shape))}]{quantized}"
 
 
 def _quant(quant: Quant) -> str:

@@ -6,7 +6,7 @@ later, and could be written to a file one by one. Four things differ, each to ke
 * **Views.** ``Transpose`` and ``Reshape`` state how the axes of two tensors correspond. A layout-sensitive operator is
   written ``Transpose -> Conv -> Transpose``; the solver decides whether any data moves. ``Squeeze``, ``Unsqueeze`` and
   ``Flatten`` do not occur: they are written as ``Reshape``.
-* **Quantisation is an annotation on values**, not nodes. A value with ``quant`` is *stored* as integers of ``dtype``
+* **Quantization is an annotation on values**, not nodes. A value with ``quant`` is *stored* as integers of ``dtype``
   and
   *means* ``(stored - zero_point) * scale``. A node computes on real numbers, unless ``storage`` is set: then it moves
   stored integers and never looks at their meaning.
@@ -58,7 +58,7 @@ Dim = int | Size
 Shape = tuple[Dim, ...]
 
 BYTES = ("int8", "uint8")
-"""Types of one byte that most quantised numbers are of."""
+"""Types of one byte that most quantized numbers are of."""
 
 NOTHING = "nothing"
 """The type of tensors that stand for something that is no data."""
@@ -102,7 +102,7 @@ def quotient(dividend: Dim, divisor: Dim) -> Dim | None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quant:
-    """Affine quantisation: real = (stored - zero_point) * scale.
+    """Affine quantization: real = (stored - zero_point) * scale.
 
     ``scale`` (float32) and ``zero_point`` (the stored dtype, or int32) are 1-D: one element, or one per index of
     ``axis``. With a ``block`` they have the tensor's rank instead, and along ``axis`` one element per ``block`` of its.
@@ -229,7 +229,7 @@ class Node:
     """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out before others.
 
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
-    is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
+    is a numpy name. ``storage`` means the node moves stored integers of quantized values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
     model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that
     may be as they are in the file; the last of its inputs, as many as :data:`CAPTURES` names, are read by

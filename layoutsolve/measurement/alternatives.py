@@ -29,7 +29,7 @@ from layoutsolve.measurement.axis_operators import (
     transposes,
 )
 from layoutsolve.measurement.channels_last_convolutions import windows
-from layoutsolve.measurement.contractions import batched, by_head, pointwise, products, quantised_products, regroupings
+from layoutsolve.measurement.contractions import batched, by_head, pointwise, products, quantized_products, regroupings
 from layoutsolve.measurement.kernels import Timed, loaded, paired
 
 LOSS, RATIO, TWICE = 0.5, 1.12, 1.5
@@ -67,7 +67,7 @@ def groups() -> Iterator[Group]:
     """All that is measured."""
     sources = (
         *(along_axes, reductions, transposes, broadcasts, resizes, resizes_in_blocks, normalisations),
-        *(products, quantised_products, batched, by_head, pointwise, regroupings, windows),
+        *(products, quantized_products, batched, by_head, pointwise, regroupings, windows),
     )
     return chain.from_iterable(source() for source in sources)
 

@@ -53,7 +53,7 @@ HEADS = (
 )
 """Images, rows, features, heads of attention, features of each."""
 
-NUMBERS = ("float32", "int8, quantised with bias", "uint8, quantised with bias", "int16, quantised with bias")
+NUMBERS = ("float32", "int8, quantized with bias", "uint8, quantized with bias", "int16, quantized with bias")
 """What is multiplied: as kinds have it."""
 
 IMAGE = 4
@@ -114,7 +114,7 @@ def _stored(numbers: str, channels: int) -> str:
 def _multiplied(
     numbers: str, dtype: str, kernel: Array, attributes: Mapping[str, list[int]]
 ) -> tuple[list[Node], dict[str, Array]]:
-    """A Conv of floats, or quantised all over."""
+    """A Conv of floats, or quantized all over."""
     biases = Spec((len(kernel),), "float32" if numbers == "float32" else "int32").sample()
     if numbers == "float32":
         return [Node("Conv", ["x", "w", "b"], attributes=attributes)], {"w": kernel, "b": biases}

@@ -66,7 +66,7 @@ def _classed(operator: str, kind: str, count: int) -> str:
     return default_target().classed(operator, kind, {"lines": count, "left over": count % PANEL})
 
 
-def quantised_products() -> Iterator[Group]:
+def quantized_products() -> Iterator[Group]:
     """The same with 8 bits all over: rows through Gemm, or columns through a 1x1 Conv of one image.
 
     Alone the Conv is as fast, so it is not listed: what it loses it loses in whole models

@@ -46,7 +46,7 @@ def executed(model: onnx.ModelProto) -> Executed:
 
 
 def floating(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes between quantised ones that compute in float, though they read and write what is stored as integers."""
+    """The nodes between quantized ones that compute in float, though they read and write what is stored as integers."""
     nodes = list(nodes_of(graph))
     constants = {item.name for item in graph.initializer}
     after: set[str] = set()

@@ -109,14 +109,14 @@ def _bytes() -> Sequence[Candidate]:
             f"{activations} by {weights}",
             {"unsigned": activations == "uint8", "weights": ways[weights]},
             {},
-            tuple(_quantised(each, activations, weights) for each in ("pointwise", "window", "dense")),
+            tuple(_quantized(each, activations, weights) for each in ("pointwise", "window", "dense")),
             STEPS,
         )
         for activations, weights in stored
     ]
 
 
-def _quantised(kind: str, activations: str, weights: str) -> onnx.ModelProto:
+def _quantized(kind: str, activations: str, weights: str) -> onnx.ModelProto:
     """Two products in a row of bytes as loud as they can be."""
     generator = np.random.default_rng(0)
     shape = {"pointwise": (64, 64, 1, 1), "window": (32, 32, 3, 3), "dense": (256, 256)}[kind]

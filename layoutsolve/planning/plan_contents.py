@@ -106,7 +106,7 @@ class _Stating:
                     "stored": self._stored(written, logical, self.letters[name], variable),
                 }
                 if value.quant is not None:
-                    facts["quantisation"] = _quantisation(value, logical, written)
+                    facts["quantization"] = _quantization(value, logical, written)
                 found.append(facts)
         return found
 
@@ -218,7 +218,7 @@ class _Stating:
         }
         facts["stored"] = self._stored(layout, logical, facts["letters"], variable)
         if value.quant is not None:
-            facts["quantisation"] = _quantisation(value, logical, layout)
+            facts["quantization"] = _quantization(value, logical, layout)
         return facts
 
     def conversions(self) -> list[Facts]:
@@ -277,8 +277,8 @@ def _unchanged(stored: Value, layout: Layout, lies: Stored) -> bool:
     return np.array_equal(np.ascontiguousarray(stored.data).reshape(-1).view(np.uint8), lies.data.view(np.uint8))
 
 
-def _quantisation(value: Value, logical: Layout, layout: Layout) -> Facts:
-    """The stored dimensions along which a quantised tensor has parameters of its own, outermost first."""
+def _quantization(value: Value, logical: Layout, layout: Layout) -> Facts:
+    """The stored dimensions along which a quantized tensor has parameters of its own, outermost first."""
     quant = value.quant
     assert quant is not None
     if quant.axis is None:

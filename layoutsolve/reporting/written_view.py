@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from layoutsolve.tflite_result import TfliteConversion
 
 MOVES = ("Transpose", "Reshape")
-QUANTISING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+QUANTIZING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 _NAMES = {code: name for name, code in TYPES.items()}
 
@@ -109,7 +109,7 @@ class _Written:
                     self._graph(attribute.g, f"{attribute.name} of {node.name}")
 
     def _describe(self, graph: onnx.GraphProto) -> None:
-        """Enter what the file says of tensors. What is quantised, or dequantised, has the shape of what is stored."""
+        """Enter what the file says of tensors. What is quantized, or dequantized, has the shape of what is stored."""
         kinds = {port.name: _kind(port) for port in (*graph.input, *graph.output, *graph.value_info)}
         constants = {each.name: f"{_NAMES[each.data_type]}{_shape(each.dims)}" for each in graph.initializer}
         known = {**self.kinds, **constants, **kinds}
@@ -124,7 +124,7 @@ class _Written:
 
     def _abouts(self, graph: onnx.GraphProto) -> list[str]:
         """For each node the stored tensor that it is about: its result, that of the operator that it is a part of, or
-        what it dequantises; '' for none, and for what is computed from constants alone.
+        what it dequantizes; '' for none, and for what is computed from constants alone.
         """
         wanted: dict[str, tuple[str, object, Permutation]] = {}
         found, fixed = [], self._fixed(graph)
@@ -160,7 +160,7 @@ class _Written:
         drawn.comes = [] if origin is None else [origin[0]]
         if node.op_type in MOVES:
             drawn.kind = node.op_type.lower()
-        elif node.op_type in QUANTISING:
+        elif node.op_type in QUANTIZING:
             drawn.kind = "quant"
         elif about in self.slow:
             drawn.kind, drawn.why = "slow", [self.slow[about]]

@@ -11,7 +11,7 @@ from onnx import helper
 
 from layoutsolve.emit import nodes_of
 from layoutsolve.emit.subgraphs import following_of
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import TYPES
@@ -25,7 +25,7 @@ class CutModel:
     """The ONNX model that reads each known tensor as an input, and gives what it computes in its place.
 
     ``first`` are the known tensors by their name there, each as the one of the source that is read from it first.
-    ``outputs`` are what is computed instead of those that are no inputs anyway, ``reals`` what of it is quantised last.
+    ``outputs`` are what is computed instead of those that are no inputs anyway, ``reals`` what of it is quantized last.
     ``ports`` are the model's own outputs, in their order; those that are no known tensors are computed as well.
     """
 
@@ -100,7 +100,7 @@ class CutModel:
 
 def _cut(model: onnx.ModelProto, known: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
     """Make each known tensor that is computed an input, and name the outputs that are computed instead, and those that
-    hold the same before it is quantised.
+    hold the same before it is quantized.
     """
     graph, own = model.graph, dict[str, str]()
     states = following_of({prop.key: prop.value for prop in model.metadata_props})
@@ -127,7 +127,7 @@ def _cut(model: onnx.ModelProto, known: Mapping[str, Place]) -> tuple[dict[str, 
 
 
 def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
-    """What is computed and then quantised to give a tensor, maybe twice by the same scale."""
+    """What is computed and then quantized to give a tensor, maybe twice by the same scale."""
     found = scale = ""
     while name in makers:
         node = makers[name]

@@ -1,4 +1,4 @@
-"""The float twin of a dynamic-range model: the same file with the quantised weights of float operators dequantised.
+"""The float twin of a dynamic-range model: the same file with the quantized weights of float operators dequantized.
 
 LiteRT rounds the activations of such operators to 8 bits at run time. On the twin it does not, so the twin tells errors
 of a conversion from that rounding.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.sparse import dense
@@ -23,8 +23,8 @@ EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 """Operators that read such constants without rounding anything else."""
 
 
-def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes | None:
-    """The float twin of a model, None where no float operator has quantised weights.
+def dequantized(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes | None:
+    """The float twin of a model, None where no float operator has quantized weights.
 
     Operators that are ``kept``, by subgraph and index, stay as they are: the conversion rounds their activations too.
     """
@@ -40,7 +40,7 @@ def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes 
 
 
 def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
-    """Which inputs of a float operator are quantised constants."""
+    """Which inputs of a float operator are quantized constants."""
     if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
         return []
     tensors = [subgraph.tensors[index] for index in operator.inputs if index >= 0]

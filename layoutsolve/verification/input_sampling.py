@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph
 from layoutsolve.ir.graph import Array
 
@@ -240,7 +240,7 @@ RULES: Mapping[tuple[str, int], Rule] = {
 """What an operator wants of one of its inputs, by its name and the input's position."""
 
 
-def _quantised(graph: Subgraph, operator: Operator) -> Limits:
+def _quantized(graph: Subgraph, operator: Operator) -> Limits:
     made = graph.tensors[operator.outputs[0]]
     quant = quant_of(made)
     if quant is None or quant.scale.size != 1:
@@ -251,7 +251,7 @@ def _quantised(graph: Subgraph, operator: Operator) -> Limits:
 
 
 FLOATS: Mapping[tuple[str, int], Rule] = {
-    ("QUANTIZE", 0): _quantised,
+    ("QUANTIZE", 0): _quantized,
     ("LOG", 0): lambda graph, operator: Limits(2**-10, 2),
     ("SQRT", 0): lambda graph, operator: Limits(0, 2),
     ("RSQRT", 0): lambda graph, operator: Limits(2**-10, 2),
@@ -266,7 +266,7 @@ FLOATS: Mapping[tuple[str, int], Rule] = {
         for slot in (0, 1)
     },
 }
-"""The same of floats: the range that is quantised at once, where an operator is defined, and what must not tie."""
+"""The same of floats: the range that is quantized at once, where an operator is defined, and what must not tie."""
 
 
 def limits(model: Model) -> list[Limits]:

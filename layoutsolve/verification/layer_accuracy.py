@@ -148,8 +148,8 @@ class Inspector:
 
     @property
     def fewest(self) -> int | None:
-        """How many elements the smallest quantised tensor has, None where there is none."""
-        return min((prod(each.tensor.shape) for each in self._places.values() if each.port.quantised), default=None)
+        """How many elements the smallest quantized tensor has, None where there is none."""
+        return min((prod(each.tensor.shape) for each in self._places.values() if each.port.quantized), default=None)
 
     @property
     def size(self) -> int:
@@ -321,7 +321,7 @@ def _compare(
 ) -> None:
     """Count one tensor of one run; where it is off, rounded inputs show what may be."""
     one, other = pair
-    if one.shape != other.shape or kind(tally.port) == "quantised":
+    if one.shape != other.shape or kind(tally.port) == "quantized":
         tally.add(one, other, real, ignored)
     elif kind(tally.port) == "float":
         tally.add_floats(one, other, ignored, again)

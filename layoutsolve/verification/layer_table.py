@@ -29,11 +29,11 @@ class Layer:
     cosine: float
     sqnr: float | None
     maximum: float
-    quantised: bool
+    quantized: bool
 
     def row(self) -> tuple[str, ...]:
         """Cells of the table."""
-        error = f"{self.maximum:g} LSB" if self.quantised else f"{self.maximum:.2g}"
+        error = f"{self.maximum:g} LSB" if self.quantized else f"{self.maximum:.2g}"
         ratio = "exact" if self.sqnr is None else f"{self.sqnr:.1f}"
         return str(self.index), self.operator, first_name(self.tensor), f"{self.cosine:.6f}", ratio, error
 
@@ -73,7 +73,7 @@ class Closeness:
         one, other = one[finite], other[finite]
         if not one.size:
             return
-        if self.port.quantised:
+        if self.port.quantized:
             one, other = one - self.port.zero_point[0], other - self.port.zero_point[0]
         error = one - other
         self.product += float(one @ other)
@@ -85,11 +85,11 @@ class Closeness:
 
     def layer(self, index: int, operator: str) -> Layer:
         """What was counted, of a tensor that an operator writes."""
-        quantised = kind(self.port) == "quantised"
+        quantized = kind(self.port) == "quantized"
         norm = sqrt(self.signal) * sqrt(self.other)
         cosine = 1.0 if not self.noise else self.product / norm if 0 < norm < inf else 0.0
         share = self.signal / self.noise if self.noise else 0.0
         ratio = None if not self.noise else max(10 * log10(share), LOWEST) if share > 0 else LOWEST
         span = self.ends[1] - self.ends[0] or max(map(abs, self.ends)) or 1.0
-        error = self.maximum if quantised or self.maximum in (0.0, inf) else self.maximum / span
-        return Layer(index, operator, self.port.name, cosine, ratio, error, quantised)
+        error = self.maximum if quantized or self.maximum in (0.0, inf) else self.maximum / span
+        return Layer(index, operator, self.port.name, cosine, ratio, error, quantized)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Subgraph
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array, Quant
@@ -58,7 +58,7 @@ class Within:
         return self._runtime.inputs
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """The tensors for inputs by name: what is quantised as the floats that it means, others as they are."""
+        """The tensors for inputs by name: what is quantized as the floats that it means, others as they are."""
         given = [inputs[name] for name, _, _ in self.inputs]
         wanted = [self._numbers[name] for name in self._names]
         with LiteRT() as litert:

@@ -19,7 +19,7 @@ FLOAT16_TOLERANCE = 1e-3
 """The same for a model with float16 constants."""
 
 NEAR = 0.99
-"""The share of the elements of a quantised output that have to be near enough (:data:`STEPS`)."""
+"""The share of the elements of a quantized output that have to be near enough (:data:`STEPS`)."""
 
 STEPS = {8: 1, 16: 16}
 """How many integer steps that is, by the bits of the type: a 4096th of the range of 16 bits, where one step of 8 bits
@@ -31,15 +31,15 @@ SHARE, FACTOR = 0.01, 1.1
 and this share of all.
 """
 
-Kind = Literal["float", "quantised", "exact"]
-"""Floats are compared relative to their range, quantised numbers by integer steps, the rest has to be equal."""
+Kind = Literal["float", "quantized", "exact"]
+"""Floats are compared relative to their range, quantized numbers by integer steps, the rest has to be equal."""
 
 
 @dataclass(frozen=True)
 class Distance:
     """How far an output is from the reference.
 
-    ``relative`` is ``maximum`` over the range of the reference (:func:`least_range`). ``steps`` counts, for quantised
+    ``relative`` is ``maximum`` over the range of the reference (:func:`least_range`). ``steps`` counts, for quantized
     outputs, the elements that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is
     empty. ``count`` is how many elements were compared, and ``means`` are the mean errors for each input of the model.
     ``unit`` is how many steps are near enough, and ``near`` how many elements are. ``of_shape`` says whether the output
@@ -102,14 +102,14 @@ def least_range(port: Port) -> float:
 
 def kind(port: Port) -> Kind:
     """How the numbers of an output are to be compared."""
-    if port.quantised:
-        return "quantised"
+    if port.quantized:
+        return "quantized"
     return "float" if port.dtype.startswith(("float", "bfloat", "complex")) else "exact"
 
 
 def passes(compared: Kind, found: Distance, tolerance: float) -> bool:
     """The verdict on one output; ``tolerance`` is relative to its range and holds for floats."""
-    if compared == "quantised":
+    if compared == "quantized":
         return found.within >= NEAR and found.maximum < np.inf
     return found.relative <= tolerance if compared == "float" else found.maximum == 0
 
@@ -118,7 +118,7 @@ def reason(compared: Kind, found: Distance, tolerance: float, beside: str = "") 
     """In words, why an output passes or not: what was found and what may be, or ``beside``, what else it passes for."""
     if not np.isfinite(found.maximum):
         return "its shape, or where it has infinities and NaN, is not LiteRT's"
-    if compared == "quantised":
+    if compared == "quantized":
         said = f"{_percent(found.within)} of elements within {found.unit} LSB of LiteRT's"
         return said + (beside or f" (threshold {_percent(NEAR)})")
     if compared == "float":
@@ -136,14 +136,14 @@ def distance(port: Port, pairs: Sequence[tuple[Array, Array]], steps: int = 1) -
     input: their errors are not independent.
     """
     if any(reference.shape != result.shape for reference, result in pairs):
-        steps_off = (0, 0, 0, 0, 1) if port.quantised else ()
+        steps_off = (0, 0, 0, 0, 1) if port.quantized else ()
         return Distance(np.inf, np.inf, np.inf, 0.0, steps_off, 1, of_shape=False)
     references = [numbers(reference, port) for reference, _ in pairs]
     expected, actual = np.concatenate(references), np.concatenate([numbers(result, port) for _, result in pairs])
     if expected.dtype.kind == "U":
         expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
     ends = np.cumsum([each.size for each in references])[steps - 1 : -1 : steps].tolist()
-    unit, least = (STEPS[port.bits], 0.0) if port.quantised else (0, least_range(port))
+    unit, least = (STEPS[port.bits], 0.0) if port.quantized else (0, least_range(port))
     return _distance(expected, actual, unit, ends, least)
 
 
@@ -172,13 +172,13 @@ def _cosine(expected: Array, actual: Array) -> float:
 
 
 def numbers(data: Array, port: Port) -> Array:
-    """The elements as double precision numbers in one row; floats of a quantised output as integer steps."""
+    """The elements as double precision numbers in one row; floats of a quantized output as integer steps."""
     flat = data.reshape(-1)
     if flat.dtype.kind in "OSU":
         return np.array([item.decode() if isinstance(item, bytes) else str(item) for item in flat.tolist()], np.str_)
     if flat.dtype.kind == "c":
         return np.stack([flat.real, flat.imag], -1).reshape(-1).astype(np.float64)
-    if port.quantised and flat.dtype.kind == "f":
+    if port.quantized and flat.dtype.kind == "f":
         steps: Array = np.rint(flat.astype(np.float64) / port.scale[0]) + port.zero_point[0]
         limits = np.iinfo("int32" if port.dtype == "float32" else port.dtype)
         return np.clip(steps, limits.min, limits.max)

@@ -1,4 +1,4 @@
-"""What is written to TensorFlow Lite of a quantised source in ONNX, operator by operator, on LiteRT's own numbers.
+"""What is written to TensorFlow Lite of a quantized source in ONNX, operator by operator, on LiteRT's own numbers.
 
 Of the source each tensor that is stored in steps, and that LiteRT has too, becomes an input, fed with what LiteRT has,
 and an output beside it that is computed from such inputs alone. LiteRT's integer kernels round by a step otherwise than
@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Subgraph
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array, Quant

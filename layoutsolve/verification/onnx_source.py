@@ -191,7 +191,7 @@ def _compared(
             for truth, results in runs
         ]
         port = Port(name, str(pairs[0][0].dtype) if pairs[0][0].dtype != object else "string", (), (), (), ())
-        if steps and steps[position].quantised and steps[position].dtype == port.dtype:
+        if steps and steps[position].quantized and steps[position].dtype == port.dtype:
             port = replace(steps[position], name=name)
         for one, other in pairs:
             if one.shape != other.shape or one.dtype != other.dtype:

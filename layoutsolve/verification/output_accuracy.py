@@ -33,7 +33,7 @@ MOST, ELEMENTS = 128, 1 << 15
 """On how many inputs at most small models are run, in which few numbers are compared, and how many those are to be."""
 
 FEW, BRIEF = 256, 2.0
-"""How many numbers of each quantised tensor inside are to be compared, and for how many seconds inputs are added only
+"""How many numbers of each quantized tensor inside are to be compared, and for how many seconds inputs are added only
 for that: the fewer there are, the larger a part of them may be off by chance.
 """
 

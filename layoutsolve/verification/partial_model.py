@@ -22,7 +22,7 @@ from onnx import helper
 from layoutsolve.base.wording import counted, printable
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import VerifyError
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import TYPES

@@ -7,7 +7,7 @@ from math import erfc, pi, sqrt
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import Array
 

@@ -39,8 +39,8 @@ _REMEDY = "install the runtimes with: pip install 'layoutsolve[verify]'"
 class Port:
     """An input or output of the source model.
 
-    A dynamic dimension is -1 in ``signature``. ``scale`` is empty unless the numbers come in steps: quantised ones, and
-    real ones that the last operator makes of quantised ones, whose type is ``steps``.
+    A dynamic dimension is -1 in ``signature``. ``scale`` is empty unless the numbers come in steps: quantized ones, and
+    real ones that the last operator makes of quantized ones, whose type is ``steps``.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Port:
 
     @property
     def bits(self) -> int:
-        """How many bits a quantised number has."""
+        """How many bits a quantized number has."""
         return 16 if "int16" in (self.dtype, self.steps) else 8
 
     @property
-    def quantised(self) -> bool:
+    def quantized(self) -> bool:
         """Whether the tensor's numbers come in steps of one size."""
         return len(self.scale) == 1 and self.scale[0] != 0 and self.dtype in ("int8", "uint8", "int16", "float32")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from layoutsolve.emit import Stored
 from layoutsolve.frontend.tflite.lowering.draft import tensor_names
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import PACKED, Array, Quant, Size, Value

@@ -1,9 +1,9 @@
 """How far a tensor is from LiteRT's where both are computed from LiteRT's own inputs, judged by the tensor's own scale.
 
-No error is passed on there, so right conversions differ by single roundings. A quantised number is the neighbouring one
+No error is passed on there, so right conversions differ by single roundings. A quantized number is the neighbouring one
 where the real value lies about in the middle between two (each of them is right then), and seldom elsewhere; a float is
 off by some units in its last place. A wrong scale, zero point or weight moves all real values of a channel, and thereby
-a share of its quantised numbers as large as the move in LSB.
+a share of its quantized numbers as large as the move in LSB.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from layoutsolve.verification.metrics import Distance, distance, kind, least_ran
 from layoutsolve.verification.runtimes import Port
 
 TIE, WIDEST_TIE = 1 / 32, 1 / 4
-"""How near to the middle between two quantised numbers, in LSB, both are right: fixed-point multipliers are off by so
+"""How near to the middle between two quantized numbers, in LSB, both are right: fixed-point multipliers are off by so
 much. Multipliers just below 1 are rounded twice, and off by as much as they are, up to the second number.
 """
 
@@ -29,7 +29,7 @@ half of those are rounded the other way.
 """
 
 SHARE = {8: 0.02, 16: 0.1}
-"""How many LSB a quantised number may be off on average, by the bits of its type: multipliers are as exact for both,
+"""How many LSB a quantized number may be off on average, by the bits of its type: multipliers are as exact for both,
 while numbers of 16 bits are larger.
 """
 
@@ -129,7 +129,7 @@ class Tally:
         real: Callable[[], Array | None] = lambda: None,
         ignored: Array | None = None,
     ) -> None:
-        """Count one run: what LiteRT has, what is computed instead, the same before it is quantised (as far as that is
+        """Count one run: what LiteRT has, what is computed instead, the same before it is quantized (as far as that is
         known), and which elements are not to be judged.
         """
         if self.reason:
@@ -144,14 +144,14 @@ class Tally:
         error = self._error(one[off], other[off], None if ignored is None else ignored.reshape(-1)[off])
         if (total := float(error.sum())) > (0.0 if self._worst is None else self._worst[0]):
             self._worst = (total, expected, actual)
-        if kind(self.port) == "quantised":
-            self._quantised(error, off, expected.shape, real)
+        if kind(self.port) == "quantized":
+            self._quantized(error, off, expected.shape, real)
         elif kind(self.port) == "exact" and error.any():
             self.reason = f"{np.count_nonzero(error)} of its {expected.size} elements differ from LiteRT's"
 
     def equal(self, expected: Array) -> None:
         """Count one run as one in which nothing is off."""
-        if kind(self.port) == "quantised":
+        if kind(self.port) == "quantized":
             self.constant = self.constant and (not expected.size or bool((expected == expected.reshape(-1)[0]).all()))
             self._count += expected.size
             self._rows += expected.size // max(expected.shape[-1], 1) if expected.ndim else 1
@@ -168,7 +168,7 @@ class Tally:
             error[ignored.reshape(-1)] = 0
         return error
 
-    def _quantised(self, error: Array, off: Array, shape: Sequence[int], real: Callable[[], Array | None]) -> None:
+    def _quantized(self, error: Array, off: Array, shape: Sequence[int], real: Callable[[], Array | None]) -> None:
         """Count what is off, of the elements that are, by their places."""
         before = real() if (error == 1).any() else None
         if before is not None and before.size == prod(shape):
@@ -233,7 +233,7 @@ class Tally:
 
     def verdict(self) -> str:
         """Why the tensor diverges, '' where it does not."""
-        if self.reason or kind(self.port) != "quantised" or not self._count:
+        if self.reason or kind(self.port) != "quantized" or not self._count:
             return self.reason
         bits = self.port.bits
         approximate = {} if self.exact else APPROXIMATE[bits]

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.tensor_statistics import TIE, WIDEST_TIE

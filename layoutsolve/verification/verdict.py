@@ -19,7 +19,7 @@ from layoutsolve.verification.metrics import (
 from layoutsolve.verification.runtimes import RefusedError
 
 PLAIN, TWIN = "LiteRT's reference kernels", "LiteRT's reference kernels with dequantized weights"
-"""What a model is judged by. LiteRT rounds the activations of operators with float results and quantised weights at run
+"""What a model is judged by. LiteRT rounds the activations of operators with float results and quantized weights at run
 time, more than the ONNX model does, which keeps them as they are; it does not where the weights are floats.
 """
 
@@ -80,7 +80,7 @@ class OutputComparison:
             f"{'pass' if self.passed else 'FAIL'} {self.name} ({self.kind}): {self.reason}",
             f"     {self.distance}",
         ]
-        if self.xnnpack is not None and (self.kind == "quantised" or not self.agrees):
+        if self.xnnpack is not None and (self.kind == "quantized" or not self.agrees):
             lines.append(f"     LiteRT with XNNPACK: {self.xnnpack}")
         if self.rounded is not None:
             lines.append(f"     by {self.truth}; from LiteRT as it is, which rounds activations: {self.rounded}")

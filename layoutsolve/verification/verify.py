@@ -11,7 +11,7 @@ import onnx
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.dequantized_model import dequantised
+from layoutsolve.verification.dequantized_model import dequantized
 from layoutsolve.verification.input_files import Data
 from layoutsolve.verification.input_sampling import limits
 from layoutsolve.verification.layer_accuracy import Compared, Inspection, Inspector
@@ -138,7 +138,7 @@ def _verified(litert: LiteRT, main: bytes, asked: Asked) -> Verification:
     allowed, keep = limits(parsed), _keeps(parsed)
     chosen = asked.seed, asked.steps, asked.data, asked.shapes
     bench = Bench(litert, runtime, ports, allowed, *chosen, *asked.moved, keep, _detections(parsed))
-    judged = dequantised(main, asked.rounding) or main
+    judged = dequantized(main, asked.rounding) or main
     bench = replace(bench, open=bench.size(main))
     bench = replace(bench, other=bench.another(main))
     inspector = _inspector(judged, asked)

@@ -2,7 +2,7 @@
 
 Those whose tensors have one order alone make no difference. Where Transposes are left, products of heads are among
 them: by a matrix whose rows or columns the graph splits. A product for each head would give or take these in front of
-what else there is. No rule writes it of weights that are quantised or that are split into many factors; where time
+what else there is. No rule writes it of weights that are quantized or that are split into many factors; where time
 counts as Transposes do, one product is kept for what several take longer. So are Reshapes that cut what they read and
 what they give into blocks without common factors, which stay together; and what a Loop collects, which it stacks in
 front.

@@ -18,7 +18,7 @@ As there, a tensor moves as much as it has dimensions other than 1. What differs
   which outputs lead to a Transpose is found anew for each.
 * Views that keep the sequence of dimensions other than 1 are no obstacle, and atoms of dimensions are told apart where
   the layout problem factors them. Other Reshapes stop a Transpose, and so do operators with a fixed data format.
-* Quantised tensors are moved in their stored form, so that nothing has to be repaired around DequantizeLinear.
+* Quantized tensors are moved in their stored form, so that nothing has to be repaired around DequantizeLinear.
 """
 
 from __future__ import annotations

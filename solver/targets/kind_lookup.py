@@ -16,7 +16,7 @@ Key = tuple[str, str]
 
 
 def entry(table: Mapping[Key, Entry], operator: str, kind: str, default: Entry) -> Entry:
-    """Entry of a table for a kind: its own, or the most specific one. ``NT, int8`` holds for ``NT, int8, quantised``,
+    """Entry of a table for a kind: its own, or the most specific one. ``NT, int8`` holds for ``NT, int8, quantized``,
     before ``NT`` does.
     """
     name, *facts = kind.split(", ")

@@ -33,7 +33,7 @@ variants of a label, one after the other, the slot is all of those dimensions.
 @dataclass(frozen=True, slots=True)
 class Between:
     """A tensor that one step writes and others read by its ``name``: numbers of ``dtype``, as they are stored in the
-    chosen row, and what they mean where they are quantised.
+    chosen row, and what they mean where they are quantized.
     """
 
     name: str
@@ -206,7 +206,7 @@ class Site:
         return None if data is None else tuple(int(item) for item in np.asarray(data).reshape(-1))
 
     def changeable(self, number: int) -> bool:
-        """Whether the elements of an input may be changed where it is stored: it is a constant and not quantised."""
+        """Whether the elements of an input may be changed where it is stored: it is a constant and not quantized."""
         value = self.input(number)
         return value is not None and value.data is not None and value.quant is None
 
@@ -226,7 +226,7 @@ class Site:
 
     @property
     def floating(self) -> bool:
-        """Whether no tensor of the node is quantised."""
+        """Whether no tensor of the node is quantized."""
         names = [name for name in (*self.node.inputs, *self.node.outputs) if name]
         return all(self.graph.values[name].quant is None for name in names)
 

@@ -34,7 +34,7 @@ from layoutsolve.solver.strategies import orders, projection_bound
 from layoutsolve.solver.targets.target import Cost
 from layoutsolve.solver.targets.target_file import shipped
 from tests.builder import Builder
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 Case = tuple[bytes, bytes, Certificate]
 WAYS = [
@@ -67,8 +67,8 @@ def branching(joins: int) -> bytes:
 
 
 def image() -> bytes:
-    """A quantised network that wants planes, and reads an image."""
-    net = Quantised()
+    """A quantized network that wants planes, and reads an image."""
+    net = Quantized()
     x = net.conv(net.input(1, 12, 12, 3), 8, dilation=(2, 2), activation="RELU")
     for _ in range(2):
         x = net.conv(net.depthwise(x), 36, 1)
@@ -127,7 +127,7 @@ def test_round_trip(name: str, strategy: str, objective: str) -> None:
 
 
 @pytest.mark.parametrize("quant", QUANT)
-def test_every_way_to_write_quantised_operators(quant: str) -> None:
+def test_every_way_to_write_quantized_operators(quant: str) -> None:
     """What is written is written again in the same way, for targets with and without private operators."""
     for contrib in (False, True):
         conversion = layoutsolve.convert(image(), quant=quant, contrib=contrib)

@@ -25,7 +25,7 @@ from layoutsolve.cli.summary import Done, as_text
 from layoutsolve.inspection.printing import STAGES
 from layoutsolve.proto.weight_selection import running, selects
 from tests.builder import Builder
-from tests.networks import PLANES, Network, Quantised
+from tests.networks import PLANES, Network, Quantized
 
 
 @pytest.fixture(scope="module")
@@ -200,9 +200,9 @@ def test_what_is_said_of_penalties(hidden: int, told: str, cell: str) -> None:
 def test_the_summary_tells_of_weights_that_are_selected() -> None:
     """Only where products are of bytes, and for the target that is right on every processor."""
     told = {}
-    large = Quantised()
+    large = Quantized()
     large.largest = 128
-    for net in (Network(), Quantised(), large):
+    for net in (Network(), Quantized(), large):
         model = net.model(net.conv(net.input(1, 8, 8, 4), 8, 3)).source
         for target in ("ort-cpu", "portable"):
             conversion = layoutsolve.convert(model, target=target)

@@ -43,7 +43,7 @@ def fused(table: Table) -> None:
         operands = [table.real(2, 3, 4, low=-9, high=9), table.real(4, low=0.5, high=3)]
         table.add(f"float32-{activation}", operands, options=options)
         if table.operator != "DIV":
-            pair = [table.quantised("int8", 2, 3, 4, low=-9, high=9), table.quantised("int8", 4, low=-3, high=3)]
+            pair = [table.quantized("int8", 2, 3, 4, low=-9, high=9), table.quantized("int8", 4, low=-3, high=3)]
             table.add(f"int8-{activation}", pair, result("int8", -9, 9), options)
             table.add(f"int8-{activation}-fitting", pair, result("int8", *_clipped(activation)), options)
 
@@ -73,21 +73,21 @@ def whole(table: Table) -> None:
 
 
 @cases("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV")
-def quantised(table: Table) -> None:
+def quantized(table: Table) -> None:
     dtypes = {"SQUARED_DIFFERENCE": ("int8",), "DIV": ("uint8",)}.get(table.operator, ("int8", "uint8", "int16"))
     for dtype in dtypes:
         for left, right in BROADCASTS[:5]:
-            first = table.quantised(dtype, *left, low=-2, high=2)
+            first = table.quantized(dtype, *left, low=-2, high=2)
             if table.operator in ("MAXIMUM", "MINIMUM"):
-                second = Operand(table.quantised(dtype, *right, low=-2, high=2).data, dtype, first.quant)
+                second = Operand(table.quantized(dtype, *right, low=-2, high=2).data, dtype, first.quant)
                 table.add(f"{dtype}-{len(left)}x{len(right)}", [first, second], like(first))
                 continue
-            second = table.quantised(dtype, *right, low=0.5 if table.operator == "DIV" else -1, high=3)
+            second = table.quantized(dtype, *right, low=0.5 if table.operator == "DIV" else -1, high=3)
             span = {"MUL": 6, "SQUARED_DIFFERENCE": 25, "DIV": 5}.get(table.operator, 5)
             table.add(f"{dtype}-{len(left)}x{len(right)}", [first, second], result(dtype, -span, span))
             table.add(f"{dtype}-{len(left)}x{len(right)}-constant", [first, second.fixed], result(dtype, -span, span))
         if table.operator == "MUL" or (table.operator in ("ADD", "SUB") and dtype != "int16"):
-            wide = [table.quantised(dtype, 2, 50, low=-4, high=4), table.quantised(dtype, 2, 50, low=-4, high=4)]
+            wide = [table.quantized(dtype, 2, 50, low=-4, high=4), table.quantized(dtype, 2, 50, low=-4, high=4)]
             table.add(f"{dtype}-saturating", wide, result(dtype, -1, 2))
 
 
@@ -140,8 +140,8 @@ def bits(table: Table) -> None:
         table.add(f"{dtype}-edges-constant", [edges, counts.fixed], plain(dtype))
         large = Operand(np.resize(counts.values, (4, 8)), dtype)
         table.add(f"{dtype}-alike", [table.integers(4, 8, low=low, high=100, dtype=dtype), large], plain(dtype))
-    source = table.quantised("int8", 3, 8)
-    table.add("int8-quantised", [source, Operand(np.full((3, 8), 3, np.int8), "int8", source.quant)], like(source))
+    source = table.quantized("int8", 3, 8)
+    table.add("int8-quantized", [source, Operand(np.full((3, 8), 3, np.int8), "int8", source.quant)], like(source))
 
 
 @cases("BITCAST")

@@ -76,7 +76,7 @@ def concatenation(table: Table) -> None:
     table.add("float32-uneven", [table.real(2, 1, 4), table.real(2, 5, 4)], options={"axis": 1})
     table.add("float32-one", [table.real(2, 1, 4)], options={"axis": 1})
     for dtype in ("uint8", "int8"):
-        parts = [table.quantised(dtype, 2, 9, low=-2, high=2), table.quantised(dtype, 2, 9)]
+        parts = [table.quantized(dtype, 2, 9, low=-2, high=2), table.quantized(dtype, 2, 9)]
         if dtype == "uint8":
             table.add(f"{dtype}-scales", parts, result(dtype, -2, 2), {"axis": 1})
     same = table.real(2, 3)

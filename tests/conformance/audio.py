@@ -1,4 +1,4 @@
-"""Spectrograms, cepstral coefficients, the check of quantised numbers: custom operators with kernels in LiteRT."""
+"""Spectrograms, cepstral coefficients, the check of quantized numbers: custom operators with kernels in LiteRT."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def coefficients(table: Table) -> None:
 def verified(table: Table) -> None:
     for dtype in ("int8", "uint8", "int16"):
         options = mapping({"tolerance": 5.0, "log_if_failed": False})
-        table.add(dtype, [table.quantised(dtype, 2, 3, 4), table.real(2, 3, 4)], custom_options=options)
+        table.add(dtype, [table.quantized(dtype, 2, 3, 4), table.real(2, 3, 4)], custom_options=options)
     halves = fed(table.real(2, 3).values, "float16")
     table.add("float16", [halves, table.real(2, 3)], custom_options=options)

@@ -46,7 +46,7 @@ class Operand:
 
     @property
     def scale(self) -> float:
-        """The scale of an input that is quantised per tensor."""
+        """The scale of an input that is quantized per tensor."""
         assert self.quant is not None
         return self.quant.scale[0]
 
@@ -78,7 +78,7 @@ class Model:
 class Case:
     """One case of one operator: ``make`` builds its model.
 
-    ``tolerance`` is the largest error of float outputs relative to their range, ``steps`` that of quantised outputs.
+    ``tolerance`` is the largest error of float outputs relative to their range, ``steps`` that of quantized outputs.
     """
 
     operator: str
@@ -100,7 +100,7 @@ GENERATORS: list[tuple[tuple[str, ...], Generator]] = []
 
 STORED, COMPUTED, REFUSED = "stored", "computed", "refused"
 POLICY: dict[str, str | Mapping[str, str]] = {}
-"""What LiteRT's reference kernels do where quantisation parameters differ, by operator; for some by type or by which
+"""What LiteRT's reference kernels do where quantization parameters differ, by operator; for some by type or by which
 tensor differs.
 
 They look only at what is stored, compute with what it means (where they take the parameters at all), or want all
@@ -184,19 +184,19 @@ class Table:
         """Floats between ``low`` and ``high``."""
         return Operand(self.random.uniform(low, high, shape).astype(np.float32))
 
-    def quantised(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
-        """Numbers between ``low`` and ``high``, quantised with the parameters that fit."""
+    def quantized(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
+        """Numbers between ``low`` and ``high``, quantized with the parameters that fit."""
         quant = fitted(dtype, low, high)
         steps = np.rint(self.random.uniform(low, high, shape) / quant.scale[0]) + quant.zero_point[0]
         limits = np.iinfo(dtype)
         return Operand(np.clip(steps, limits.min, limits.max).astype(dtype), dtype, quant)
 
     def numbers(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
-        """Floats, or quantised numbers where ``dtype`` is an integer type of 8 or 16 bits."""
+        """Floats, or quantized numbers where ``dtype`` is an integer type of 8 or 16 bits."""
         return (
             self.real(*shape, low=low, high=high)
             if dtype == "float32"
-            else self.quantised(dtype, *shape, low=low, high=high)
+            else self.quantized(dtype, *shape, low=low, high=high)
         )
 
     def integers(self, *shape: int, low: int = -10, high: int = 10, dtype: str = "int32") -> Operand:
@@ -239,12 +239,12 @@ def fed(data: Any, dtype: str = "int32") -> Operand:
 
 
 def result(dtype: str = "float32", low: float = -1.0, high: float = 1.0) -> Operand:
-    """An output; of an integer type of 8 or 16 bits it is quantised over ``low`` to ``high``."""
+    """An output; of an integer type of 8 or 16 bits it is quantized over ``low`` to ``high``."""
     return Operand(dtype=dtype, quant=fitted(dtype, low, high) if dtype in ("int8", "uint8", "int16") else None)
 
 
 def plain(dtype: str) -> Operand:
-    """An output that is not quantised."""
+    """An output that is not quantized."""
     return Operand(dtype=dtype)
 
 

@@ -19,9 +19,9 @@ def comparisons(table: Table) -> None:
         pair = [table.integers(3, 4, 5, low=-2, high=2, dtype=dtype), table.integers(5, low=-2, high=2, dtype=dtype)]
         table.add(dtype, pair, plain("bool"))
     for dtype in ("int8", "uint8"):
-        first, second = table.quantised(dtype, 3, 40, low=-2, high=2), table.quantised(dtype, 3, 40, low=-2, high=2)
+        first, second = table.quantized(dtype, 3, 40, low=-2, high=2), table.quantized(dtype, 3, 40, low=-2, high=2)
         table.add(dtype, [first, second], plain("bool"))
-        fine = [table.quantised(dtype, 3, 40, low=-0.05, high=0.05) for _ in range(2)]
+        fine = [table.quantized(dtype, 3, 40, low=-0.05, high=0.05) for _ in range(2)]
         table.add(f"{dtype}-fine", fine, plain("bool"))
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, -1e38], np.float32)
     table.add("float32-special", [Operand(np.repeat(special, 7)), Operand(np.tile(special, 7))], plain("bool"))
@@ -42,8 +42,8 @@ def selections(table: Table) -> None:
         table.add(dtype, [table.booleans(2, 3, 4), pick(2, 3, 4), pick(2, 3, 4)], plain(dtype))
     table.add("float32-constant", [table.booleans(2, 3, 4), table.real(2, 3, 4), table.real(2, 3, 4).fixed])
     for dtype in ("int8", "uint8", "int16"):
-        first = table.quantised(dtype, 2, 3, 4)
-        second = Operand(table.quantised(dtype, 2, 3, 4).data, dtype, first.quant)
+        first = table.quantized(dtype, 2, 3, 4)
+        second = Operand(table.quantized(dtype, 2, 3, 4).data, dtype, first.quant)
         table.add(dtype, [table.booleans(2, 3, 4), first, second], like(first))
     if table.operator == "SELECT":
         table.add("float32-rows", [table.booleans(3), table.real(3, 2, 4), table.real(3, 2, 4)])

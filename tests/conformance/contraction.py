@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from layoutsolve.ir.graph import Array
 from tests.builder import Quant
 from tests.conformance.cases import COMPUTED, Operand, Table, cases, declare, result
-from tests.conformance.convolution import QUANTISED, bias, weights
+from tests.conformance.convolution import QUANTIZED, bias, weights
 
 
 def dense_weights(table: Table, shape: tuple[int, int]) -> Array:
@@ -21,7 +21,7 @@ def dense_weights(table: Table, shape: tuple[int, int]) -> Array:
 @cases("FULLY_CONNECTED")
 def dense(table: Table) -> None:
     for (dtype, per_channel), shape, keep in product(
-        (("float32", False), *QUANTISED), ((1, 6), (4, 6), (2, 3, 6), (2, 3, 2)), (False, True)
+        (("float32", False), *QUANTIZED), ((1, 6), (4, 6), (2, 3, 6), (2, 3, 2)), (False, True)
     ):
         if keep and shape[-1] != 6:
             continue
@@ -41,14 +41,14 @@ def dense(table: Table) -> None:
 def dense_unusual(table: Table) -> None:
     table.add("computed-weights", [table.real(2, 6), table.real(5, 6), table.real(5).fixed])
     table.add(
-        "computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4)
+        "computed-both-int8", [table.quantized("int8", 2, 6), table.quantized("int8", 5, 6)], result("int8", -4, 4)
     )
     for shape, keep, activation in product(((4, 6), (2, 3, 6)), (False, True), ("NONE", "RELU")):
         chosen = {"keep_num_dims": keep, "fused_activation_function": activation}
-        both = [table.quantised("int16", *shape), table.quantised("int16", 5, 6)]
+        both = [table.quantized("int16", *shape), table.quantized("int16", 5, 6)]
         label = f"computed-both-int16-{shape}-{activation}{'-keep' if keep else ''}"
         table.add(label, both, result("int16", -4, 4), chosen)
-    short = [table.quantised("int16", 4, 6), table.quantised("int16", 5, 6).fixed]
+    short = [table.quantized("int16", 4, 6), table.quantized("int16", 5, 6).fixed]
     table.add("constant-int16", short, result("int16", -4, 4))
     table.add("constant-int16-empty-bias", [*short, None], result("int16", -4, 4))
     table.add("dynamic", [table.real(3, 6).dynamic(0), table.real(5, 6).fixed, table.real(5).fixed])
@@ -60,7 +60,7 @@ def dense_unusual(table: Table) -> None:
     table.add("hybrid", [table.real(4, 40), weights(table, "int8", (5, 40), None), table.real(5).fixed], tolerance=0.02)
     small = Quant([0.1], [0])
     four = Operand(dense_weights(table, (5, 6)), "int4", small, True)
-    source = table.quantised("int8", 3, 6)
+    source = table.quantized("int8", 3, 6)
     product_scale = Quant([float(np.float32(source.scale) * np.float32(0.1))], [0])
     offsets = Operand(np.arange(5, dtype=np.int32), "int32", product_scale, True)
     table.add("int4", [source, four, offsets], result("int8", -4, 4))
@@ -78,7 +78,7 @@ def products(table: Table) -> None:
         table.add(label, operands, result(dtype, -3, 3), chosen)
     table.add("constant", [table.real(2, 3, 4), table.real(4, 5).fixed])
     table.add(
-        "constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3)
+        "constant-int8", [table.quantized("int8", 2, 3, 4), table.quantized("int8", 4, 5).fixed], result("int8", -3, 3)
     )
     for dtype, left, right, flip in product(("float32", "int8"), ((2, 3), (2, 2, 3)), ((1,), (1, 1)), (0, 1)):
         second = (*right, *((5, 4) if flip else (4, 5)))

@@ -52,7 +52,7 @@ def binary(operator: str, part: Part, left: int, right: int) -> int:
 
 
 def same(part: Part, like: int) -> int:
-    """A tensor of the shape, type and quantisation of another."""
+    """A tensor of the shape, type and quantization of another."""
     tensor = part.subgraph.tensors[like]
     found = part.tensor(f"t{len(part.subgraph.tensors)}", tensor.shape)
     part.subgraph.tensors[found].type = tensor.type
@@ -86,7 +86,7 @@ def branches(table: Table) -> None:
         test = Operand(np.array(condition), "bool")
         floats = [table.real(2, 3), table.real(2, 3)]
         integers = [table.integers(2, 3), table.integers(2, 3)]
-        quantised = [table.quantised("int8", 2, 3), table.quantised("int8", 2, 3)]
+        quantized = [table.quantized("int8", 2, 3), table.quantized("int8", 2, 3)]
         images = [table.real(1, 4, 4, 3), table.real(1, 4, 4, 3)]
         vector = Operand(np.array([condition]), "bool")
         for label, first, writes, operands in (
@@ -94,7 +94,7 @@ def branches(table: Table) -> None:
             ("int32", test, arithmetic, integers),
             ("constant", test.fixed, arithmetic, floats),
             ("vector", vector, arithmetic, floats),
-            ("int8", test, picking, quantised),
+            ("int8", test, picking, quantized),
             ("mixed", test, mixed, floats),
             ("image", test, [_convolutions, arithmetic[1]], images),
         ):
@@ -162,7 +162,7 @@ def loops(table: Table) -> None:
             ("handed-on", lambda part, given: [binary("ADD", part, *given), given[1]], [x, y]),
             ("convolved", lambda part, given: [convolved(part, given[0])], [image]),
             ("integers", lambda part, given: [binary("ADD", part, given[0], given[0])], [table.integers(2, 3)]),
-            ("int8", lambda part, given: [unary("RELU", part, given[0])], [table.quantised("int8", 2, 3)]),
+            ("int8", lambda part, given: [unary("RELU", part, given[0])], [table.quantized("int8", 2, 3)]),
             ("constant", lambda part, given: [binary("ADD", part, *given), given[1]], [x.fixed, y]),
             ("nested", _inner_loop, [x]),
         ):

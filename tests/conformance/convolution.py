@@ -39,11 +39,11 @@ def dilated(dilation: tuple[int, int]) -> dict[str, Any]:
 
 
 def weights(table: Table, dtype: str, shape: tuple[int, ...], axis: int | None) -> Operand:
-    """Constant weights in [-1, 1]; quantised per channel of ``axis`` unless that is None."""
+    """Constant weights in [-1, 1]; quantized per channel of ``axis`` unless that is None."""
     if dtype == "float32":
         return table.real(*shape).fixed
     if dtype == "uint8":
-        return table.quantised(dtype, *shape).fixed
+        return table.quantized(dtype, *shape).fixed
     data = table.random.integers(-127, 128, shape).astype(np.int8)
     count = 1 if axis is None else shape[axis]
     scales = table.random.uniform(0.4, 1.0, count) / 127
@@ -61,8 +61,8 @@ def bias(table: Table, source: Operand, kernel: Operand, count: int) -> Operand:
     return Operand(data.astype(dtype), dtype, quant, True)
 
 
-QUANTISED = (("int8", True), ("int8", False), ("uint8", False), ("int16", True))
-"""Types of activations, and whether weights are quantised per channel."""
+QUANTIZED = (("int8", True), ("int8", False), ("uint8", False), ("int16", True))
+"""Types of activations, and whether weights are quantized per channel."""
 
 
 @cases("CONV_2D", "DEPTHWISE_CONV_2D")
@@ -71,19 +71,19 @@ def geometry(table: Table) -> None:
         for channels, multiplier in ((3, 4),) if table.operator == "CONV_2D" else ((3, 1), (2, 3)):
             sizes = [f"{kind}{each[0]}{each[1]}" for kind, each in zip("ksd", (kernel, stride, dilation), strict=True)]
             label = "-".join([f"{height}x{width}", *sizes, padding])
-            for dtype, per_channel in (("float32", False), *QUANTISED[:1]):
+            for dtype, per_channel in (("float32", False), *QUANTIZED[:1]):
                 _conv(table, f"{dtype}-{label}-m{multiplier}", dtype, per_channel, (2, height, width, channels),
                       kernel, stride, dilation, padding, multiplier)  # fmt: skip
 
 
 @cases("CONV_2D", "DEPTHWISE_CONV_2D")
 def kinds(table: Table) -> None:
-    for (dtype, per_channel), activation in product((("float32", False), *QUANTISED), ACTIVATIONS):
+    for (dtype, per_channel), activation in product((("float32", False), *QUANTIZED), ACTIVATIONS):
         if dtype == "int16" and activation == "RELU_N1_TO_1":
             continue
         label = f"{dtype}-{'channel' if per_channel else 'tensor'}-{activation}"
         _conv(table, label, dtype, per_channel, (1, 6, 5, 4), (3, 3), (1, 1), (1, 1), "SAME", 2, activation)
-    for dtype, per_channel in (("float32", False), *QUANTISED):
+    for dtype, per_channel in (("float32", False), *QUANTIZED):
         label = f"{dtype}-{'channel' if per_channel else 'tensor'}"
         _conv(table, f"{label}-square", dtype, per_channel, (1, 4, 4, 4), (3, 3), (1, 1), (1, 1), "SAME", 1)
 
@@ -108,7 +108,7 @@ def _conv(
 @cases("CONV_2D", "DEPTHWISE_CONV_2D")
 def exact(table: Table) -> None:
     """A multiplier of 15 bits shows in every channel at the end of the 16-bit range."""
-    source = table.quantised("int16", 1, 5, 5, 6)
+    source = table.quantized("int16", 1, 5, 5, 6)
     form = (8, 1, 1, 6) if table.operator == "CONV_2D" else (1, 1, 1, 6)
     kernels = weights(table, "int8", form, 0 if table.operator == "CONV_2D" else 3)
     added = bias(table, source, kernels, 8 if form[0] == 8 else 6)
@@ -159,7 +159,7 @@ def transposed(table: Table) -> None:
         if min(size) < 1:
             continue
         label = f"{height}x{width}-k{kernel[0]}{kernel[1]}-s{stride[0]}{stride[1]}-{padding}"
-        for (dtype, per_channel), biased in product((("float32", False), *QUANTISED), (True, False)):
+        for (dtype, per_channel), biased in product((("float32", False), *QUANTIZED), (True, False)):
             kind = f"{dtype}-{'channel' if per_channel else 'tensor'}-{'bias' if biased else 'unbiased'}"
             if dtype not in ("float32", "int8") and stride != (2, 2):
                 continue

@@ -81,8 +81,8 @@ def postprocessing(table: Table) -> None:
     steps = table.random.integers(60, 200, (12, 4)).astype(np.uint8)
     for regular in (False, True):
         add(table, f"nothing-found-{regular}", [*inputs, anchors], regular, nms_score_threshold=2.0)
-        quantised = [table.quantised("uint8", 1, 12, 4), table.quantised("uint8", 1, 12, 4, low=0)]
-        add(table, f"uint8-{regular}", [*quantised, Operand(steps, "uint8", Quant([0.004], [0]), True)], regular)
+        quantized = [table.quantized("uint8", 1, 12, 4), table.quantized("uint8", 1, 12, 4, low=0)]
+        add(table, f"uint8-{regular}", [*quantized, Operand(steps, "uint8", Quant([0.004], [0]), True)], regular)
 
 
 def add(table: Table, label: str, inputs: list[Operand], regular: bool, **changed: float) -> None:

@@ -82,15 +82,15 @@ def rounding(table: Table) -> None:
 
 
 @cases("ABS")
-def quantised_abs(table: Table) -> None:
+def quantized_abs(table: Table) -> None:
     for dtype in ("int8", "int16"):
-        source = table.quantised(dtype, 2, 3, 4, low=-3, high=3)
+        source = table.quantized(dtype, 2, 3, 4, low=-3, high=3)
         table.add(dtype, [source], result(dtype, 0, 3))
         table.add(f"{dtype}-same", [source], like(source))
 
 
 @cases("RSQRT", "SQRT", "EXP", "LOG")
-def quantised_tables(table: Table) -> None:
+def quantized_tables(table: Table) -> None:
     dtypes = {"RSQRT": ("int8", "int16"), "EXP": ("int8", "int16"), "LOG": ("int8", "int16")}.get(table.operator, ())
     low, high, top, bottom = {
         "RSQRT": (0.5, 9, 1.5, 0),
@@ -101,7 +101,7 @@ def quantised_tables(table: Table) -> None:
     for dtype in dtypes:
         table.add(
             dtype,
-            [table.quantised(dtype, 3, 40, low=low, high=high)],
+            [table.quantized(dtype, 3, 40, low=low, high=high)],
             result(dtype, bottom, top),
             steps=12 if (table.operator, dtype) == ("RSQRT", "int16") else INT16_STEPS[dtype == "int16"],
         )

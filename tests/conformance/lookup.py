@@ -111,8 +111,8 @@ def rows(table: Table) -> None:
         ("float32", table.real(4)),
         ("float32", table.real(4, 3)),
         ("int32", table.integers(4, 2, 2)),
-        ("int8", table.quantised("int8", 4, 3)),
-        ("uint8", table.quantised("uint8", 4, 3)),
+        ("int8", table.quantized("int8", 4, 3)),
+        ("uint8", table.quantized("uint8", 4, 3)),
         ("string", words(table, 4)),
     ):
         for given in (values, values.fixed):

@@ -18,7 +18,7 @@ PARAMETERS: Mapping[str, dict[str, Any] | None] = {
     "float32": None,
     **{dtype: {"scale": [0.05], "zeroPoint": [zero]} for dtype, zero in (("int8", 3), ("uint8", 100), ("int16", 0))},
 }
-"""Types of activations, and parameters for those that are quantised."""
+"""Types of activations, and parameters for those that are quantized."""
 
 _BYTES = {"complex64": 8, "complex128": 16, "bfloat16": 2, "resource": 4, "variant": 4}
 
@@ -74,8 +74,8 @@ class Mutant:
                 tensor.quantization.zeroPoint = [0] * len(tensor.quantization.zeroPoint)
 
 
-def quantised(source: bytes, place: int) -> Iterator[tuple[str, bytes]]:
-    """One input or output of floats or quantised numbers as each of the others, with parameters, and a label each."""
+def quantized(source: bytes, place: int) -> Iterator[tuple[str, bytes]]:
+    """One input or output of floats or quantized numbers as each of the others, with parameters, and a label each."""
     original = Mutant(source, place)
     ports = [(f"input {at}", index) for at, index in enumerate(original.operator.inputs) if index != -1]
     ports += [(f"output {at}", index) for at, index in enumerate(original.operator.outputs)]
@@ -88,8 +88,8 @@ def quantised(source: bytes, place: int) -> Iterator[tuple[str, bytes]]:
                 yield f"{name} of {dtype}", mutant.builder.finish()
 
 
-def quantised_apart(source: bytes, place: int) -> Iterator[bytes]:
-    """All inputs and outputs of one type, outputs among them, as quantised ones: the outputs by other parameters."""
+def quantized_apart(source: bytes, place: int) -> Iterator[bytes]:
+    """All inputs and outputs of one type, outputs among them, as quantized ones: the outputs by other parameters."""
     original = Mutant(source, place)
     given = [index for index in original.operator.inputs if index != -1]
     made = list(original.operator.outputs)

@@ -101,7 +101,7 @@ def convolutions(table: Table) -> None:
     table.add_model("float16-weights", partial(_half, source, table.real(3, 3, 3, 2)))
     table.add_model("shared-constant", partial(_shared, source, table.real(2, 3, 3, 2).fixed))
     table.add_model("dynamic-reshape", partial(_dynamic_reshape, table.real(3, 4, 2)))
-    table.add_model("quantised-inside", partial(_inside, source, weights(table, "int8", (3, 3, 3, 2), 0)))
+    table.add_model("quantized-inside", partial(_inside, source, weights(table, "int8", (3, 3, 3, 2), 0)))
 
 
 def _residual(source: Operand, kernels: list[Operand], dtype: str) -> Model:
@@ -189,7 +189,7 @@ def _dynamic_reshape(source: Operand) -> Model:
 
 
 def _inside(source: Operand, kernel: Operand) -> Model:
-    """Real numbers outside, quantised ones inside."""
+    """Real numbers outside, quantized ones inside."""
     builder = Builder()
     x = builder.input("x", source.values.shape)
     quants = (fitted("int8", -1, 1), fitted("int8", -4, 4))

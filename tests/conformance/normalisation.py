@@ -16,7 +16,7 @@ def normalisation(table: Table) -> None:
     table.add("float32-tiny", [table.real(2, 4, low=0, high=1e-8)])
     for dtype, zero in (("int8", 0), ("uint8", 128)):
         for shape in ((3, 8), (1, 3, 4, 5)):
-            source = table.quantised(dtype, *shape)
+            source = table.quantized(dtype, *shape)
             table.add(f"{dtype}-{len(shape)}d", [source], Operand(dtype=dtype, quant=Quant([1 / 128], [zero])))
 
 

@@ -1,4 +1,4 @@
-"""Models of one operator whose tensors have quantisation parameters that differ, made of the other cases."""
+"""Models of one operator whose tensors have quantization parameters that differ, made of the other cases."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def alone(case: Case, model: Model) -> Iterator[Model]:
 
 
 def _small(tensor: Any) -> bool:
-    """Whether a tensor is of few bits, and not quantised per channel or block."""
+    """Whether a tensor is of few bits, and not quantized per channel or block."""
     found = tensor.quantization
     scales = 0 if found is None or found.scale is None else len(found.scale)
     return _NAMES[tensor.type] in SMALL and scales < 2 and (found is None or found.details is None)
@@ -198,11 +198,11 @@ def expected(variant: Variant) -> tuple[Array, ...]:
     if variant.end != "output":
         if variant.fed is None:
             raise VerifyError("a constant was changed")
-        inputs[variant.fed] = _requantised(inputs[variant.fed], variant.after, variant.before)
+        inputs[variant.fed] = _requantized(inputs[variant.fed], variant.after, variant.before)
     results = litert().run(variant.original, inputs).results
     if variant.end != "output":
         return results
-    return tuple(_requantised(result, variant.before, variant.after) for result in results)
+    return tuple(_requantized(result, variant.before, variant.after) for result in results)
 
 
 def fixed(model: Model) -> Model:
@@ -218,7 +218,7 @@ def fixed(model: Model) -> Model:
     return Model(build.finish(*build.subgraph.outputs), tuple(data for _, data in left))
 
 
-def _requantised(data: Array, before: Parameters, after: Parameters) -> Array:
+def _requantized(data: Array, before: Parameters, after: Parameters) -> Array:
     """Other stored integers of the same meaning, as near as they come."""
     real = (data.astype(np.float32) - np.float32(before[1])) * np.float32(before[0])
     limits = np.iinfo(data.dtype)

@@ -50,7 +50,7 @@ def _said(table: Table, height: int, width: int, masks: bool = False) -> list[Op
 def _stored(table: Table, inputs: list[Operand]) -> list[Operand]:
     ranges = [(-3, 3), (-12, 12), (-40, 40), (-60, 60)]
     return [
-        table.quantised("uint8", *each.values.shape, low=low, high=high)
+        table.quantized("uint8", *each.values.shape, low=low, high=high)
         for each, (low, high) in zip(inputs, ranges, strict=False)
     ]
 

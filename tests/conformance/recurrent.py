@@ -18,7 +18,7 @@ MEMORY = 6
 TANH = {"fused_activation_function": "TANH"}
 
 HYBRID = 0.05
-"""How far results are from LiteRT's where weights are 8-bit integers: it quantises the activations as well."""
+"""How far results are from LiteRT's where weights are 8-bit integers: it quantizes the activations as well."""
 
 
 def state(*shape: int, dtype: str = "float32", quant: Quant | None = None) -> Operand:
@@ -171,7 +171,7 @@ def _integers(table: Table) -> None:
     clipped = {**TANH, "cell_clip": 0.3, "proj_clip": 0.4, "time_major": True}
     table.add("int8-clipped-major", inputs, result, clipped, intermediates=between)
     inputs, between, result = _integer_cell(table)
-    inputs[0] = table.quantised("int8", BATCH, 70, INPUT, low=-1, high=1.5)
+    inputs[0] = table.quantized("int8", BATCH, 70, INPUT, low=-1, high=1.5)
     table.add("int8-many-steps", inputs, result, TANH, intermediates=between)
     for bits in (8, 9, 15, 16):
         inputs, between, result = _integer_cell(table, bits=bits)
@@ -187,7 +187,7 @@ def _integer_cell(
     bits: int = 12,
 ) -> tuple[list[Operand | None], list[Operand], Operand]:
     """Inputs, intermediates and the output of a cell whose state has this many bits after the point."""
-    source = table.quantised("int8", BATCH, TIME, INPUT, low=-1, high=1.5)
+    source = table.quantized("int8", BATCH, TIME, INPUT, low=-1, high=1.5)
     output = fitted("int8", -1.5 if project else -1.0, 0.8)
     hidden = fitted("int8", -1.0, 0.8) if project else output
     gates = _gates(table, coupled, False, project, weights="int8")
@@ -389,7 +389,7 @@ def decomposed(table: Table) -> None:
 
 def _integer_filters(table: Table, rank: int, biased: bool) -> None:
     filters, memory, word = UNITS * rank, 6, Quant([0.0002], [0])
-    source = table.quantised("int8", BATCH, INPUT, low=-1, high=1.5)
+    source = table.quantized("int8", BATCH, INPUT, low=-1, high=1.5)
     time = table.integers(filters, memory, low=-30000, high=30000, dtype="int16").fixed
     step = word.scale[0] / 32768
     bias = replace(table.integers(UNITS, low=-(10**8), high=10**8).fixed, quant=Quant([step], [0]))
@@ -417,7 +417,7 @@ def _byte_filters(table: Table, rank: int, biased: bool) -> None:
 def byte_filters(table: Table, rank: int, biased: bool) -> tuple[list[Operand | None], Operand]:
     """All in 8 bits, which TensorFlow Lite Micro computes: LiteRT would read past the weights in time."""
     filters, word = UNITS * rank, Quant([0.04], [5])
-    source = table.quantised("int8", BATCH, INPUT, low=-1, high=1.5)
+    source = table.quantized("int8", BATCH, INPUT, low=-1, high=1.5)
     features, time = (_matrix(table, filters, size, "int8") for size in (INPUT, MEMORY))
     step = word.scale[0] / 127
     bias = replace(table.integers(UNITS, low=-3000, high=3000).fixed, quant=Quant([step], [0]))

@@ -35,7 +35,7 @@ def reductions(table: Table) -> None:
         if table.operator == "REDUCE_PROD":
             continue
         for dtype in ("int8", "uint8", "int16"):
-            source = table.quantised(dtype, 2, 3, 4, 5, low=-1, high=2)
+            source = table.quantized(dtype, 2, 3, 4, 5, low=-1, high=2)
             if table.operator in ("REDUCE_MAX", "REDUCE_MIN"):
                 table.add(f"{dtype}-{label}", [source, stored(*axes)], like(source), chosen)
                 continue
@@ -59,7 +59,7 @@ def reductions_unusual(table: Table) -> None:
 @cases("MEAN")
 def exact_means(table: Table) -> None:
     for dtype, span in product(("int8", "uint8"), (0.6, 0.77, 0.9)):
-        source = table.quantised(dtype, 2, 3, 5, 32, low=-0.1, high=1)
+        source = table.quantized(dtype, 2, 3, 5, 32, low=-0.1, high=1)
         table.add(
             f"{dtype}-{span}-exact", [source, stored(1, 2)], result(dtype, -0.05, span), {"keep_dims": True}, steps=0
         )
@@ -78,7 +78,7 @@ def places(table: Table) -> None:
         chosen = {"output_type": target}
         table.add(f"float32-{axis}-{target}", [table.real(2, 5, 6), constant(axis)], plain(target), chosen)
     for dtype in ("int8", "uint8"):
-        table.add(dtype, [table.quantised(dtype, 2, 3, 60), constant(-1)], plain("int32"), {"output_type": "int32"})
+        table.add(dtype, [table.quantized(dtype, 2, 3, 60), constant(-1)], plain("int32"), {"output_type": "int32"})
     table.add(
         "int32-ties", [table.integers(3, 4, 9, low=0, high=2), constant(2)], plain("int32"), {"output_type": "int32"}
     )

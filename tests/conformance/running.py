@@ -100,7 +100,7 @@ def compare(case: Case, port: Port, expected: Array, actual: Array) -> None:
 
 
 def _within(case: Case, port: Port, found: Distance) -> bool:
-    if kind(port) == "quantised":
+    if kind(port) == "quantized":
         return found.maximum <= case.steps
     return found.relative <= case.tolerance if kind(port) == "float" else found.maximum == 0
 

@@ -1,4 +1,4 @@
-"""Quantised operators that are computed with real numbers, ``quant="float"``: as near to LiteRT as with integers."""
+"""Quantized operators that are computed with real numbers, ``quant="float"``: as near to LiteRT as with integers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.conformance.cases import Case
 from tests.conformance.networks import NETWORK
 from tests.conformance.running import check
 
-KINDS = ("int8", "uint8", "int16", "quantised", "wide", "scales")
-"""What the labels of cases have where an operator computes with quantised numbers."""
+KINDS = ("int8", "uint8", "int16", "quantized", "wide", "scales")
+"""What the labels of cases have where an operator computes with quantized numbers."""
 
 APART = (NETWORK, "SVDF")
 """Whole networks, in which roundings would add up, and what is compared to the last bit."""
@@ -29,7 +29,7 @@ CASES = [
 
 
 def floats(source: bytes) -> onnx.ModelProto:
-    """The reference graph as it stands, its quantised activations computed with real numbers."""
+    """The reference graph as it stands, its quantized activations computed with real numbers."""
     return serialise(read(source, "case", Reading(quant="float")))
 
 

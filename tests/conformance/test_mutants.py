@@ -24,7 +24,7 @@ from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
 from tests.conformance import families
 from tests.conformance.cases import Case
-from tests.conformance.mutants import mutants, quantised, representatives
+from tests.conformance.mutants import mutants, quantized, representatives
 from tests.conformance.running import compare
 from tests.truth import litert
 
@@ -43,7 +43,7 @@ LENIENT = {
     ("FULLY_CONNECTED", "input 1 of float32"), ("PACK", "missing input"), ("SPLIT", "missing output"),
 }  # fmt: skip
 """What LiteRT refuses besides, and is converted all the same: old converters wrote convolutions without a bias, an
-input that is left out says nothing, quantised numbers times floats mean what they say, and how many tensors an
+input that is left out says nothing, quantized numbers times floats mean what they say, and how many tensors an
 operator joins or gives is told by these.
 """
 
@@ -80,9 +80,9 @@ def test_mutants(operator: str) -> None:
 @pytest.mark.members(38)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_types_of_activations(operator: str) -> None:
-    """Floats beside quantised numbers, or those of several types, where an operator has one type for them."""
+    """Floats beside quantized numbers, or those of several types, where an operator has one type for them."""
     for case, source, place in representatives([case for case in CASES if case.operator == operator]):
-        for label, mutant in quantised(source, place):
+        for label, mutant in quantized(source, place):
             if label.startswith("input") and operator in WEIGHTS and int(label[6]) == WEIGHTS[operator]:
                 continue
             try:

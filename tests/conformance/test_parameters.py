@@ -1,4 +1,4 @@
-"""Quantisation parameters that differ between the tensors of one operator, for every operator of 8 or 16 bits."""
+"""Quantization parameters that differ between the tensors of one operator, for every operator of 8 or 16 bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from layoutsolve.verification.model_inputs import feeds
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.conformance.cases import COMPUTED, POLICY, REFUSED, STORED, Case, Model
-from tests.conformance.mutants import quantised_apart, representatives
+from tests.conformance.mutants import quantized_apart, representatives
 from tests.conformance.parameters import (
     ELSEWHERE,
     Variant,
@@ -144,7 +144,7 @@ def test_meaning(operator: str) -> None:
         for variant in filter(partial(typical, dtype), made):
             if done(variant) == REFUSED or (operator, dtype) in UNLIKE:
                 continue
-            source, scales = dequantised_outputs(apart(variant.model.source))
+            source, scales = dequantized_outputs(apart(variant.model.source))
             try:
                 truth = litert().run(source, variant.model.inputs).results
             except VerifyError:  # it wants all outputs to be alike
@@ -185,7 +185,7 @@ OTHERS = [
 def test_no_operator_is_forgotten(operator: str) -> None:
     """What is not in the table is refused here or by LiteRT, or makes the same of other parameters."""
     for case, source, place in representatives([case for case in CASES if case.operator == operator]):
-        for mutant in quantised_apart(source, place):
+        for mutant in quantized_apart(source, place):
             try:
                 model = reference(mutant)
                 described = litert().describe(mutant)
@@ -247,8 +247,8 @@ def apart(source: bytes) -> bytes:
     return builder.finish()
 
 
-def dequantised_outputs(source: bytes) -> tuple[bytes, list[float]]:
-    """A model whose quantised outputs are dequantised, and their scales; 1 for others."""
+def dequantized_outputs(source: bytes) -> tuple[bytes, list[float]]:
+    """A model whose quantized outputs are dequantized, and their scales; 1 for others."""
     builder = Builder.reopened(source)
     outputs, scales = [], []
     for index in list(builder.subgraph.outputs):

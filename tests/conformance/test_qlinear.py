@@ -18,7 +18,7 @@ from tests.conformance.cases import Case, Model
 from tests.conformance.networks import NETWORK
 from tests.conformance.running import judge
 
-KINDS = ("int8", "uint8", "quantised", "scales")
+KINDS = ("int8", "uint8", "quantized", "scales")
 """What the labels of cases have where an operator computes with bytes."""
 
 OPERATORS = (

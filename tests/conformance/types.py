@@ -1,6 +1,6 @@
 """Every type that LiteRT's kernels take, for operators whose other cases have the usual ones only.
 
-A type is plain, or quantised where it ends in ``q``. Types that LiteRT runs without parameters but takes as quantised
+A type is plain, or quantized where it ends in ``q``. Types that LiteRT runs without parameters but takes as quantized
 are left out: its results then mean nothing.
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 from tests.conformance.cases import REFUSED, STORED, Operand, Table, cases, constant, declare, fed, like, plain, result
 from tests.conformance.elementwise import INT16_STEPS
 
-_QUANTISED = ("int8q", "uint8q", "int16q")
+_QUANTIZED = ("int8q", "uint8q", "int16q")
 _SHORT = ("int8", "uint8", "int16")
 _WHOLE = (*_SHORT, "int32", "int64")
-_EVERY = ("float32", "float64", "float16", *_WHOLE, "uint16", "uint32", "uint64", "bool", *_QUANTISED)
-_USUAL = ("float32", "float16", *_WHOLE, "bool", *_QUANTISED)
+_EVERY = ("float32", "float64", "float16", *_WHOLE, "uint16", "uint32", "uint64", "bool", *_QUANTIZED)
+_USUAL = ("float32", "float16", *_WHOLE, "bool", *_QUANTIZED)
 _COMPARED = ("float16", "int16", "int16q")
 
 _MOVING: Mapping[str, Sequence[str]] = {
@@ -32,10 +32,10 @@ _MOVING: Mapping[str, Sequence[str]] = {
     "SPACE_TO_BATCH_ND": tuple(name for name in _EVERY if name != "bool"),
     **dict.fromkeys(("GATHER", "GATHER_ND", "PAD", "PADV2", "REVERSE_V2"), _USUAL),
     "CONCATENATION": (*_USUAL, "uint32"),
-    "PACK": ("float32", *_WHOLE, "uint32", *_QUANTISED),
-    "UNPACK": ("float32", "float16", *_SHORT, "int32", "bool", *_QUANTISED),
-    "SPLIT": ("float32", *_WHOLE, *_QUANTISED),
-    "SPLIT_V": ("float32", *_WHOLE, *_QUANTISED),
+    "PACK": ("float32", *_WHOLE, "uint32", *_QUANTIZED),
+    "UNPACK": ("float32", "float16", *_SHORT, "int32", "bool", *_QUANTIZED),
+    "SPLIT": ("float32", *_WHOLE, *_QUANTIZED),
+    "SPLIT_V": ("float32", *_WHOLE, *_QUANTIZED),
     "DEPTH_TO_SPACE": ("float32", "int8", "uint8", "int32", "int64"),
     "SPACE_TO_DEPTH": ("float32", "int8", "uint8", "int32", "int64"),
     "RESIZE_NEAREST_NEIGHBOR": ("float16", *_SHORT, "int32", "uint16", "uint32", "bool"),
@@ -67,7 +67,7 @@ _COMPUTING: Mapping[str, Sequence[str]] = {
 
 def _operand(table: Table, dtype: str, *shape: int) -> Operand:
     if dtype.endswith("q"):
-        return table.quantised(dtype[:-1], *shape, low=-4, high=4)
+        return table.quantized(dtype[:-1], *shape, low=-4, high=4)
     if dtype == "bool":
         return table.booleans(*shape)
     if dtype.startswith("float"):
@@ -203,14 +203,14 @@ def unary(table: Table) -> None:
 @cases("GELU")
 def gelu_wide(table: Table) -> None:
     for approximate in (False, True):
-        x = table.quantised("int16", 3, 40, low=-4, high=4)
+        x = table.quantized("int16", 3, 40, low=-4, high=4)
         table.add(f"int16-{approximate}", [x], like(x), {"approximate": approximate}, steps=INT16_STEPS[1])
 
 
 @cases("SQRT")
 def root(table: Table) -> None:
     for dtype in ("int8", "int16"):
-        x = table.quantised(dtype, 3, 40, low=0, high=9)
+        x = table.quantized(dtype, 3, 40, low=0, high=9)
         x = Operand(np.maximum(x.values, -128 if dtype == "int8" else 0).astype(dtype), dtype, x.quant)
         table.add(f"type-{dtype}q", [x], result(dtype, 0, 3))
 
@@ -241,8 +241,8 @@ def finding(table: Table) -> None:
 @cases("PRELU")
 def slopes(table: Table) -> None:
     """The slope of 16-bit numbers is of 8 bits."""
-    slope = table.quantised("int8", 1, 1, 4)
-    table.add("int16", [table.quantised("int16", 2, 3, 5, 4, low=-4, high=4), slope], result("int16", -4, 4))
+    slope = table.quantized("int8", 1, 1, 4)
+    table.add("int16", [table.quantized("int16", 2, 3, 5, 4, low=-4, high=4), slope], result("int16", -4, 4))
 
 
 declare("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", parameters=STORED)

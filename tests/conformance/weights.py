@@ -34,11 +34,11 @@ _KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """The weights of few bits, or beside floats, that LiteRT runs, by operator and type of the data."""
 
 _HYBRID = 0.02
-"""LiteRT rounds the data to 8 bits where weights alone are quantised; that is not repeated."""
+"""LiteRT rounds the data to 8 bits where weights alone are quantized; that is not repeated."""
 
 
 def small(table: Table, dtype: str, shape: tuple[int, ...], axis: int | None, least: int | None = None) -> Operand:
-    """Constant weights in [-1, 1] without zero points, quantised per channel of ``axis`` unless that is None."""
+    """Constant weights in [-1, 1] without zero points, quantized per channel of ``axis`` unless that is None."""
     low, high = RANGES[dtype]
     data = table.random.integers(low if least is None else least, high + 1, shape)
     scales = table.random.uniform(0.5, 1.0, 1 if axis is None else shape[axis]) / max(high, -low)
@@ -93,7 +93,7 @@ def _kind(table: Table, source: str, dtype: str, per_channel: bool) -> None:
 
 
 def blocks(table: Table, dtype: str, shape: tuple[int, int], size: int, zeros: bool = False) -> tuple[Operand, Operand]:
-    """A constant quantised per block of its last axis, and the floats that it means."""
+    """A constant quantized per block of its last axis, and the floats that it means."""
     low, high = RANGES[dtype]
     data = table.random.integers(low, high + 1, shape).astype(np.int8)
     grid = (shape[0], shape[1] // size)

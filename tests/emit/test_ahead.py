@@ -16,7 +16,7 @@ from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.storage_options import Storage
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
-from tests.networks import Quantised
+from tests.networks import Quantized
 
 ACTIVATION = Quant(np.array([0.04], np.float32), np.array([3], np.int8))
 
@@ -249,7 +249,7 @@ def test_targets_ask_for_it() -> None:
     """A browser's target computes a depthwise convolution, what it alone reads, and a product of one row in floats, and
     the rest in integers; the portable one all in integers, and has no int8 weights.
     """
-    net = Quantised()
+    net = Quantized()
     x = net.depthwise(net.conv(net.input(1, 16, 16, 8), 8, kernel=1))
     source = net.model(net.dense(net.conv(net.pool(net.conv(x, 16), size=16, stride=16), 16), 4)).source
     web, portable = (layoutsolve.convert(source, target=target).model for target in ("ort-web", "portable"))
@@ -275,7 +275,7 @@ def test_sizes_that_are_not_known_count_as_one() -> None:
 
 @pytest.mark.parametrize("others", [False, True])
 def test_beside_integers(others: bool) -> None:
-    """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""
+    """A constant that is combined with quantized numbers keeps the pattern, whatever else reads it."""
     b = GraphBuilder()
     weights = b.constant(
         np.arange(24).reshape(4, 6), "int8", Quant(np.full(6, 0.1, np.float32), np.zeros(6, np.int8), 1)
@@ -289,7 +289,7 @@ def test_beside_integers(others: bool) -> None:
 
 
 def test_blocks() -> None:
-    """What is quantised per block is left to kernels that read it beside floats."""
+    """What is quantized per block is left to kernels that read it beside floats."""
     b = GraphBuilder()
     quant = Quant(np.full((2, 6), 0.1, np.float32), np.zeros((2, 6), np.int8), 0, 2)
     weights = b.constant(np.arange(24).reshape(4, 6), "int8", quant)

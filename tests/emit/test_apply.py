@@ -84,7 +84,7 @@ def test_constants_that_are_outputs_as_well(
         ("Expand", {"shape": np.array([1])}, {}),
     ],
 )
-def test_what_does_nothing_but_dequantise(
+def test_what_does_nothing_but_dequantize(
     operator: str, inputs: dict[str, Array], attributes: dict[str, Any], read: bool
 ) -> None:
     """Between Transposes that vanish, at an output of numbers, and where something else reads the stored integers."""

@@ -167,7 +167,7 @@ def test_root_mean_squares_stay_one_kernel(rank: int, sizes: Sequence[int | str]
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("ranges", [((-20, 20), (-2, 2)), ((-2, 2), (-20, 20)), ((-3, 9), (-9, 3))], ids=str)
-def test_two_quantisations(ranges: Sequence[tuple[float, float]], dtype: str) -> None:
+def test_two_quantizations(ranges: Sequence[tuple[float, float]], dtype: str) -> None:
     """Numbers that are rounded to other steps are rounded twice: a barrier keeps them apart, or what is added."""
     b, first, limits = Chain(), fitted(dtype, -9, 9), np.iinfo(dtype)
     outer, inner = (fitted(dtype, *each) for each in ranges)
@@ -247,7 +247,7 @@ PRODUCTS = ("CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: str) -> None:
+def test_real_weights_between_quantized_numbers(name: str, between: str, dtype: str) -> None:
     """Of weights of which one is far above the others nothing would be left in 8 bits."""
     b, quant, limits = Products(), fitted(dtype, -1, 1), np.iinfo(dtype)
     x = b.input("x", (1, 4, 5, 3), dtype, quant=quant)
@@ -373,7 +373,7 @@ def _step(scale: float) -> Parameters:
 
 
 @pytest.mark.parametrize("truth", [False, True])
-def test_dequantised_view_that_a_branch_reads(truth: bool) -> None:
+def test_dequantized_view_that_a_branch_reads(truth: bool) -> None:
     """ONNX Runtime aborts where it moves a DequantizeLinear down to an If."""
     builder = Builder()
     x, condition = builder.input("x", (2, 6), "int8", quant=fitted("int8", -1, 1)), builder.input("c", (), "bool")
@@ -391,8 +391,8 @@ def test_dequantised_view_that_a_branch_reads(truth: bool) -> None:
 
 
 @pytest.mark.parametrize("opset", range(LOWEST_OPSET, HIGHEST_OPSET + 1))
-def test_dequantised_view_in_every_opset(opset: int) -> None:
-    """From opset 21 on, ONNX Runtime refuses what it makes itself of int8 numbers that are dequantised, then viewed."""
+def test_dequantized_view_in_every_opset(opset: int) -> None:
+    """From opset 21 on, ONNX Runtime refuses what it makes itself of int8 numbers that are dequantized, then viewed."""
     builder = Builder()
     x, y = builder.input("x", (2, 6), "int8", quant=fitted("int8", -1, 0.9)), builder.tensor("y", (3, 4))
     numbers, view = builder.tensor("numbers", (2, 6)), builder.tensor("view", (3, 4))
@@ -406,7 +406,7 @@ def test_dequantised_view_in_every_opset(opset: int) -> None:
 @pytest.mark.parametrize("other", ["", "ABS", "MUL", "output"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_of_quantised_numbers_is_one_kernel(approximate: bool, dtype: str, other: str) -> None:
+def test_gelu_of_quantized_numbers_is_one_kernel(approximate: bool, dtype: str, other: str) -> None:
     """Also where something else reads the same numbers, or they are given."""
     b, steps = Gelus(dtype), {"int8": -3, "uint8": 120, "int16": 0}[dtype]
     x = b.input("x", SMALL, dtype, quant=b.quant(steps))
@@ -471,7 +471,7 @@ def test_every_guard_is_described() -> None:
 
 
 def test_long_chains_are_followed_quickly() -> None:
-    """Thousands of views between two quantisations, each of which is read as a real number as well."""
+    """Thousands of views between two quantizations, each of which is read as a real number as well."""
     make = onnx.helper.make_node
     names = [f"s{at}" for at in range(4000)]
     nodes = [make("QuantizeLinear", ["x", "scale", "zero"], [names[0]])]
@@ -501,7 +501,7 @@ def test_expanded_to_nothing(shapes: Sequence[Sequence[int]], dtype: str) -> Non
 
 @pytest.mark.parametrize("opset", range(LOWEST_OPSET, HIGHEST_OPSET + 1))
 @pytest.mark.parametrize("rows", [(4, 5), (2, 3, 4)])
-def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int) -> None:
+def test_dequantized_rows_that_are_multiplied(rows: tuple[int, ...], opset: int) -> None:
     """ONNX Runtime makes a Gemm of MatMul and Add, and refuses its own view of the rows: int8, from opset 21 on."""
     b, random = Chain(), np.random.default_rng(0)
     x = b.input("x", (*rows, 6), "int8", quant=fitted("int8", -1, 0.9))
@@ -514,7 +514,7 @@ def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int)
 
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
-@pytest.mark.parametrize("between", ["", "Relu", "Add", "quantised"])
+@pytest.mark.parametrize("between", ["", "Relu", "Add", "quantized"])
 @pytest.mark.parametrize("factor", ["scales", "sizes"])
 def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: str, dtype: str, images: int) -> None:
     """Beside a convolution of bytes, for which ONNX Runtime moves all Transposes: unguarded the model fails."""
@@ -522,16 +522,16 @@ def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: st
     scale, zero, weights = np.float32(0.05), np.uint8(9), random.integers(-99, 99, (4, 4, 3, 3)).astype(np.int8)
     named = {"scale": scale, "zero": zero, "weights": weights, "none": np.int8(0), "scales": np.float32([2, 2])}
     named |= {"sizes": np.array([10, 12]), "half": np.float32([0.5])}
-    quantise, real = [("QuantizeLinear", "DequantizeLinear")[at] for at in (0, 1)]
+    quantize, real = [("QuantizeLinear", "DequantizeLinear")[at] for at in (0, 1)]
     steps = ["scale", "zero"]
-    nodes = [make(quantise, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"])]
+    nodes = [make(quantize, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"])]
     nodes += [make(real, ["weights", "scale", "none"], ["w"]), make("Conv", ["r", "w"], ["c"], kernel_shape=[3, 3])]
-    nodes += [make(quantise, ["c", *steps], ["d"]), make(real, ["d", *steps], ["y"])]
+    nodes += [make(quantize, ["c", *steps], ["d"]), make(real, ["d", *steps], ["y"])]
     image = "q" if dtype == "uint8" else "x"
     nodes.append(make("Transpose", [image], ["moved"], perm=[0, 2, 3, 1]))
     nodes.append(make(real, ["moved", *steps], ["last"]) if dtype == "uint8" else make("Identity", ["moved"], ["last"]))
-    if between == "quantised":
-        nodes += [make(quantise, ["last", *steps], ["again"]), make(real, ["again", *steps], ["given"])]
+    if between == "quantized":
+        nodes += [make(quantize, ["last", *steps], ["again"]), make(real, ["again", *steps], ["given"])]
     else:
         nodes.append(make(between or "Identity", ["last", *(["half"] if between == "Add" else [])], ["given"]))
     how = ["", "scales"] if factor == "scales" else ["", "", "sizes"]
@@ -551,7 +551,7 @@ def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: st
             OnnxRuntime(guarded.SerializeToString(), level=level).run(data), expected, strict=True
         ):
             np.testing.assert_allclose(
-                found, wanted, atol=0.051 if dtype == "uint8" or between == "quantised" else 1e-5
+                found, wanted, atol=0.051 if dtype == "uint8" or between == "quantized" else 1e-5
             )
     with pytest.raises(VerifyError):
         OnnxRuntime(plain.SerializeToString(), level="all").run(data)
@@ -586,25 +586,25 @@ class Resampling:
             one("scales", "sizes", "computed scales", "computed sizes"),
             one(1, 2, 3),
             one(1, 3, 4, 16),
-            one("bytes", "quantised", "Add", "Relu", "Identity", "Softmax"),
+            one("bytes", "quantized", "Add", "Relu", "Identity", "Softmax"),
             one({}, {}, {"antialias": 1}, part, *places, *aspects),
             one((), (), ("batch",), ("batch", "rows", "columns")),
         )
 
     def model(self, random: np.random.Generator) -> tuple[onnx.ModelProto, dict[str, Array]]:
         """The model, beside a convolution of bytes, and what it is given."""
-        make, (quantise, real), steps = onnx.helper.make_node, ("QuantizeLinear", "DequantizeLinear"), ["scale", "zero"]
+        make, (quantize, real), steps = onnx.helper.make_node, ("QuantizeLinear", "DequantizeLinear"), ["scale", "zero"]
         named: dict[str, Array] = {
             "scale": np.array(0.05, np.float32), "zero": np.array(9, np.uint8), "none": np.array(0, np.int8),
             "weights": random.integers(-99, 99, (4, self.channels, 3, 3)).astype(np.int8), "half": np.float32([0.5]),
         }  # fmt: skip
-        nodes = [make(quantise, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"])]
+        nodes = [make(quantize, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"])]
         nodes += [make(real, ["weights", "scale", "none"], ["w"]), make("Conv", ["r", "w"], ["c"], kernel_shape=[3, 3])]
-        nodes += [make(quantise, ["c", *steps], ["d"]), make(real, ["d", *steps], ["y"])]
+        nodes += [make(quantize, ["c", *steps], ["d"]), make(real, ["d", *steps], ["y"])]
         image = "q" if self.between == "bytes" else "x"
         nodes.append(make("Transpose", [image], ["moved"], perm=[0, 2, 3, 1]))
-        if self.between == "quantised":
-            nodes += [make(quantise, ["moved", *steps], ["again"]), make(real, ["again", *steps], ["given"])]
+        if self.between == "quantized":
+            nodes += [make(quantize, ["moved", *steps], ["again"]), make(real, ["again", *steps], ["given"])]
         elif self.between == "bytes":
             nodes.append(make(real, ["moved", *steps], ["given"]))
         else:
@@ -766,13 +766,13 @@ def test_softmax_stays_along_the_last_dimension(operators: Sequence[str]) -> Non
 
 def in_bytes(node: onnx.NodeProto, shape: Sequence[int], weights: Array | None = None) -> onnx.ModelProto:
     """One operator between numbers of bytes."""
-    make, quantise, real = onnx.helper.make_node, "QuantizeLinear", "DequantizeLinear"
+    make, quantize, real = onnx.helper.make_node, "QuantizeLinear", "DequantizeLinear"
     steps, named = ["scale", "zero"], {"scale": np.float32(0.05), "zero": np.uint8(120), "small": np.float32(0.004)}
-    nodes = [make(quantise, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"]), node]
+    nodes = [make(quantize, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"]), node]
     if weights is not None:
         named |= {"stored": weights, "none": weights.dtype.type(0)}
         nodes.insert(0, make(real, ["stored", "small", "none"], ["w"]))
-    nodes += [make(quantise, ["result", *steps], ["again"]), make(real, ["again", *steps], ["y"])]
+    nodes += [make(quantize, ["result", *steps], ["again"]), make(real, ["again", *steps], ["y"])]
     info = onnx.helper.make_tensor_value_info
     constants = [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in named.items()]
     graph = onnx.helper.make_graph(nodes, "bytes", [info("x", 1, shape)], [info("y", 1, None)], constants)

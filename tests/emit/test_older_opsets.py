@@ -143,7 +143,7 @@ def normalised(random: np.random.Generator) -> onnx.ModelProto:
     return model("LayerNormalization", SHAPE, SHAPE, {"s": scale, "b": bias if random.integers(2) else None}, axis=axis)
 
 
-def quantised(op: str) -> Draw:
+def quantized(op: str) -> Draw:
     def draw(random: np.random.Generator) -> onnx.ModelProto:
         shape = () if random.integers(2) else (1,)
         constants = {"s": np.full(shape, 0.5, np.float32), "z": np.full(shape, 3, np.int8)}
@@ -175,7 +175,7 @@ CASES: dict[str, Draw] = {
     **{op: soft(op) for op in ("Softmax", "LogSoftmax", "Hardmax")},
     **{op: compared(op) for op in ("GreaterOrEqual", "LessOrEqual")},
     **{op: extreme(op) for op in ("Min", "Max")},
-    **{op: quantised(op) for op in ("QuantizeLinear", "DequantizeLinear")},
+    **{op: quantized(op) for op in ("QuantizeLinear", "DequantizeLinear")},
     **{op: (lambda random, op=op: model(op, SHAPE, SHAPE, {})) for op in ("HardSwish", "Mish")},
     "Squeeze": squeezed,
     "Unsqueeze": unsqueezed,

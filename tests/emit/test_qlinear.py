@@ -20,7 +20,7 @@ from layoutsolve.ir.graph import Array, Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "quantised.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "quantized.md"
 
 EVERY = Kernels(frozenset(("", "com.microsoft")), saturate=False)
 OWN = Kernels(frozenset(("",)), saturate=False)

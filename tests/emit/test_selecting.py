@@ -33,7 +33,7 @@ from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import EVERY, OWN, Bytes, convolution, dense, given
 from tests.emit.test_qlinear import product as matrices
 from tests.graphs import GraphBuilder
-from tests.networks import Quantised
+from tests.networks import Quantized
 
 SEEDS = range(0, 24, 2)
 """Those of which :class:`Bytes` gives activations without a sign."""
@@ -138,7 +138,7 @@ def signed(tmp_path: Path) -> str:
 
 def network() -> bytes:
     """Layers of bytes, one of them shared, between floats."""
-    net = Quantised()
+    net = Quantized()
     net.largest = 128
     x = net.input(1, 8, 8, 4)
     x = net.conv(net.conv(x, 8, 3), 8, 1)
@@ -165,7 +165,7 @@ def test_bytes_of_a_layer(length: int, signed: str) -> None:
     """Few are written for it, whatever its tensors are called, and few once."""
     sizes = []
     for layers in (1, 2, 6):
-        net = Quantised()
+        net = Quantized()
         net.largest = 128
         x = net.input(1, 8, 8, 8)
         for _ in range(layers):
@@ -208,7 +208,7 @@ def test_sources_in_onnx_are_healed(signed: str) -> None:
 
 
 def integers(quant: QuantFormat | None, folder: Path) -> bytes:
-    """A convolution and a dense layer, as ONNX Runtime quantises them: when they run where no ``quant`` is given."""
+    """A convolution and a dense layer, as ONNX Runtime quantizes them: when they run where no ``quant`` is given."""
     random = np.random.default_rng(0)
     weights = [random.standard_normal(shape, np.float32) for shape in ((8, 3, 3, 3), (512, 10))]
     constants = [numpy_helper.from_array(each, name) for each, name in zip(weights, ("kernel", "matrix"), strict=True)]
@@ -221,7 +221,7 @@ def integers(quant: QuantFormat | None, folder: Path) -> bytes:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])
     graph = helper.make_graph(nodes, "g", [x], [y], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    made = folder / "quantised.onnx"
+    made = folder / "quantized.onnx"
     if quant is None:
         quantize_dynamic(model, made, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8)
     else:
@@ -241,7 +241,7 @@ class _Samples(CalibrationDataReader):
 
 
 @pytest.mark.parametrize("quant", [QuantFormat.QDQ, QuantFormat.QOperator, None])
-def test_sources_of_other_quantisers_are_healed(quant: QuantFormat | None, tmp_path: Path) -> None:
+def test_sources_of_other_quantizers_are_healed(quant: QuantFormat | None, tmp_path: Path) -> None:
     """In whichever way they say that they are of bytes; what is left of a model that is loaded is its source."""
     source = integers(quant, tmp_path)
     healed = layoutsolve.convert(source)

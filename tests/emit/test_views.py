@@ -17,7 +17,7 @@ from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.audited import audited
 from tests.graphs import GraphBuilder, assert_same, feeds
-from tests.networks import Quantised
+from tests.networks import Quantized
 
 TARGET = "openvino-x86-vnni"
 
@@ -103,7 +103,7 @@ def test_others_stay(seed: int, how: str) -> None:
 
 def network(seed: int) -> layoutsolve.Source:
     """Convolutions of bytes with dense layers behind them, over images channels-last."""
-    random, build = np.random.default_rng(seed), Quantised(seed)
+    random, build = np.random.default_rng(seed), Quantized(seed)
     channels, units = (int(size) for size in random.integers(2, 9, 2))
     x = build.input(1, 6, 6, channels)
     for _ in range(int(random.integers(1, 3))):

@@ -24,7 +24,7 @@ from experiments.make.packaged_models import unpack
 from experiments.make.zoo import write
 from experiments.measure.loading import DEFAULT, ONE, PLAIN, STORED, Found, late, parts_of
 from experiments.onnx_shared import FailedError, apart
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +72,7 @@ COMMANDS = {
     "measure.portable": "",
     "compare.processor_kernels": "--processors",
     "compare.processors": "{models} --only network/00000 --processors --quant qdq qoperator",
-    "fuzz.quantised_networks": "--count 6 --processors",
+    "fuzz.quantized_networks": "--count 6 --processors",
     "compare.replay": "{scratch}/manifest.json --networks 1 --every 2000 --corpus {models}",
     "measure.reports": "40",
     "compare.reshapes": "{models} --objective min-executed --json {scratch}/reshapes.json",
@@ -202,7 +202,7 @@ def run(name: str, given: Sequence[str], told: Path) -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 8, 16])
-@pytest.mark.parametrize("kind", [Network, Quantised])
+@pytest.mark.parametrize("kind", [Network, Quantized])
 def test_every_operator_is_checked(kind: type[Network], channels: int) -> None:
     """Also those on bytes that are stored without a sign, and on images that could be whole blocks of channels."""
     net = kind()
@@ -238,7 +238,7 @@ def test_what_takes_long_to_load() -> None:
 
 def test_parts_of_loading() -> None:
     """The files that part what loading takes are those that they are said to be."""
-    net = Quantised()
+    net = Quantized()
     net.largest = 128
     x = net.input(1, 8, 8, 4)
     file = layoutsolve.convert(net.model(net.conv(net.conv(net.conv(x, 8, 3), 8), 8)).source).model.SerializeToString()

@@ -154,5 +154,5 @@ def test_mutants_are_the_same_again_and_of_all_kinds() -> None:
     assert [mutant(source, seed) for seed in range(40)] == made[:40]
     assert len({each.source for each in made}) > 300
     counts = Counter(name for each in made for name in each.mutations)
-    absent = {"change_custom_options", "change_custom_setting", "change_quantised_axis", "change_sparsity"}
+    absent = {"change_custom_options", "change_custom_setting", "change_quantized_axis", "change_sparsity"}
     assert set(counts) >= set(MUTATIONS) - absent - {"rearrange_constant"}  # it has nothing that these change

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.builder import Builder, Part
 from tests.conformance.control import binary, convolved, same
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 IMAGE = (1, 4, 4, 3)
 
@@ -23,7 +23,7 @@ class _Named(Network):
         return index
 
 
-class _NamedQuantised(_Named, Quantised):
+class _NamedQuantized(_Named, Quantized):
     """The same in int8."""
 
 
@@ -34,9 +34,9 @@ def classifier() -> bytes:
     return net.builder.finish(net.dense(net.mean(x, 1, 2), 2))
 
 
-def quantised() -> bytes:
+def quantized() -> bytes:
     """Two convolutions of int8 and what goes round one of them."""
-    net = _NamedQuantised()
+    net = _NamedQuantized()
     x = net.conv(net.input(1, 4, 4, 3), 4)
     return net.builder.finish(net.op("ADD", [x, net.conv(x, 4)], net.shapes[x]))
 
@@ -114,5 +114,5 @@ def loop() -> bytes:
 
 
 MODELS: Mapping[str, Callable[[], bytes]] = {
-    each.__name__: each for each in (classifier, quantised, attention, detector, pixels, batches, branches, loop)
+    each.__name__: each for each in (classifier, quantized, attention, detector, pixels, batches, branches, loop)
 }

@@ -137,7 +137,7 @@ def test_normalisation_whose_constants_would_be_large_stays_written_out(size: in
 
 
 def test_one_buffer_is_one_initializer() -> None:
-    """Even where its tensors are quantised differently."""
+    """Even where its tensors are quantized differently."""
     model = layoutsolve.convert(shared_megabyte(5)).model
     assert [each.data_type for each in model.graph.initializer].count(onnx.TensorProto.INT8) == 1
 

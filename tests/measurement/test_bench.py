@@ -30,7 +30,7 @@ class Never:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A quantised model, and what it is converted to."""
+    """A quantized model, and what it is converted to."""
     folder = tmp_path_factory.mktemp("bench")
     source, target = folder / "demo.tflite", folder / "demo.onnx"
     source.write_bytes(demo.mobilenet())
@@ -50,7 +50,7 @@ def chain(kinds: list[str]) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_floats_between_quantised_are_told(count: int) -> None:
+def test_floats_between_quantized_are_told(count: int) -> None:
     into, out_of, inner = "QuantizeLinear", "DequantizeLinear", ["Relu", "Sigmoid", "Relu"][:count]
     found = executed(chain([into, out_of, *inner, into, "Transpose", "QLinearConv", "ReorderInput", out_of]))
     assert sum(found.floating.values()) == count

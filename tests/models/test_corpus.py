@@ -157,7 +157,7 @@ def rounded(truth: Array, found: Array, others: Sequence[Array]) -> bool:
 
 @pytest.mark.parametrize("error", [0.0, 0.01])
 def test_rounding_is_told_from_errors(error: float) -> None:
-    """Sums in another order pass behind a quantisation; a weight that is off by a hundredth does not."""
+    """Sums in another order pass behind a quantization; a weight that is off by a hundredth does not."""
     random = np.random.default_rng(0)
     data = {"x": random.uniform(-1, 1, (512, 64)).astype(np.float32)}
     kernel = random.uniform(-1, 1, (64, 8)).astype(np.float32)

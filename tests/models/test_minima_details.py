@@ -149,7 +149,7 @@ def test_dilated_convolutions(count: int) -> None:
 
 @pytest.mark.parametrize("transposed", [True, False])
 def test_computed_weights(transposed: bool) -> None:
-    """The input's end. Weights that are dequantised or transposed in the model are constants, which absorb an order and
+    """The input's end. Weights that are dequantized or transposed in the model are constants, which absorb an order and
     let a 1x1 convolution turn."""
     net = Network()
     x = net.conv(net.input(1, 6, 6, 3), 4)

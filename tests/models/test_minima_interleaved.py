@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 import layoutsolve
-from tests.networks import Network, Quantised, counted
+from tests.networks import Network, Quantized, counted
 
 
 def fewest(net: Network, *outputs: int) -> int:
@@ -25,10 +25,10 @@ def test_both_ends(channels: int, transposes: int) -> None:
     assert fewest(net, net.conv(net.unary("RELU", net.conv(net.input(1, 8, 8, 4), 6)), channels)) == transposes
 
 
-@pytest.mark.parametrize("net", [Network(), Quantised()])
-def test_strided_or_quantised_results_are_planes(net: Network) -> None:
+@pytest.mark.parametrize("net", [Network(), Quantized()])
+def test_strided_or_quantized_results_are_planes(net: Network) -> None:
     """One: the last convolution has a stride, or is of integers, whose weights are not written anew."""
-    strided = not isinstance(net, Quantised)
+    strided = not isinstance(net, Quantized)
     x = net.conv(net.conv(net.input(1, 8, 8, 3), 6), 5, stride=2 if strided else 1)
     assert fewest(net, x) == 1
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from tests.networks import PLANES, Network, Quantised, minimum, unet
+from tests.networks import PLANES, Network, Quantized, minimum, unet
 
 
 def test_convolutions() -> None:
@@ -179,9 +179,9 @@ def test_ssd(anchors: Sequence[int], head: int, transposes: int) -> None:
 @pytest.mark.parametrize(
     ("anchors", "head", "transposes"), [((2, 3, 3), 3, 5), ((3, 3, 2, 2), 3, 5), ((3, 3, 2), 1, 1)]
 )
-def test_ssd_quantised(anchors: Sequence[int], head: int, transposes: int) -> None:
+def test_ssd_quantized(anchors: Sequence[int], head: int, transposes: int) -> None:
     """As above in int8."""
-    net = Quantised()
+    net = Quantized()
     x = net.conv(net.input(1, 16, 16, 3), 6, stride=2, activation="RELU")
     rows: dict[int, list[int]] = {4: [], 7: []}
     for count in anchors:

@@ -31,8 +31,8 @@ from tests.truth import HIGHEST_OPSET, litert
 SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "8"))
 FIRST = int(os.environ.get("LAYOUTSOLVE_FIRST_SEED", "0"))
 
-TOLERANCES = {"float": 2e-3, "quantised": 0.12}
-"""The largest error relative to the range; that of quantised networks adds up from step to step."""
+TOLERANCES = {"float": 2e-3, "quantized": 0.12}
+"""The largest error relative to the range; that of quantized networks adds up from step to step."""
 
 WAYS: tuple[Mapping[str, Any], ...] = (
     {"inputs": "nchw", "outputs": "nchw"},
@@ -179,8 +179,8 @@ def _check_numbers(
                 expected, actual = (np.nan_to_num(each, nan=np.nan) for each in (expected, actual))
             found = distance(port, [(expected, actual)])
             if port.dtype in ("int8", "uint8") or _stepped(truth):
-                error = found.maximum / (255 if port.quantised else max(float(np.ptp(expected)), 1.0))
-                assert error <= TOLERANCES["quantised"], f"{case}: {found}"
+                error = found.maximum / (255 if port.quantized else max(float(np.ptp(expected)), 1.0))
+                assert error <= TOLERANCES["quantized"], f"{case}: {found}"
             elif port.dtype == "float32":
                 assert found.relative <= TOLERANCES["float"] or found.maximum < 1e-5, f"{case}: {found}"
             else:
@@ -188,4 +188,4 @@ def _check_numbers(
 
 
 def _stepped(truth: Run) -> bool:
-    return any(port.quantised for port in truth.outputs)
+    return any(port.quantized for port in truth.outputs)

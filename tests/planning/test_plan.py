@@ -91,7 +91,7 @@ def test_constants_come_from_the_file(target: str) -> None:
     """The permutation from the file gives what is stored, and unchanged bytes are those of the file."""
     from layoutsolve.frontend import Model, parse
 
-    for name in ("classifier", "quantised"):
+    for name in ("classifier", "quantized"):
         conversion, plan = planned(name, target)
         parsed = parse(source(name))
         assert isinstance(parsed, Model)
@@ -191,7 +191,7 @@ def test_what_is_no_plan(text: str) -> None:
 
 def test_a_plan_is_of_one_source_and_one_target(tmp_path: Path) -> None:
     conversion, plan = planned("classifier", "tvm-nhwc")
-    other = source("quantised")
+    other = source("quantized")
     with pytest.raises(layoutsolve.PlanError, match="another source"):
         layoutsolve.convert_by(other, plan)
     with pytest.raises(layoutsolve.PlanError, match="not the one that was converted"):

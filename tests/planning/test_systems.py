@@ -18,7 +18,7 @@ from layoutsolve.frontend import Model, parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.solver.targets.target_file import SYSTEMS
 from layoutsolve.verification.runtimes import OnnxRuntime
-from tests.networks import Network, Quantised, unet
+from tests.networks import Network, Quantized, unet
 from tests.random_models import network
 from tests.random_onnx import Writer
 
@@ -252,7 +252,7 @@ def inception_v3(net: Network, size: int = 299, share: int = 8) -> int:
         parts_of = [net.concat(3, conv(each, 384, (1, 3)), conv(each, 384, (3, 1))) for each in (three, double)]
         x = net.concat(3, row(x, (320, 1)), *parts_of, mean(x, 192))
     scores = net.dense(net.mean(x, 1, 2), 1000)
-    return scores if isinstance(net, Quantised) else net.unary("SOFTMAX", scores)
+    return scores if isinstance(net, Quantized) else net.unary("SOFTMAX", scores)
 
 
 def ssd(net: Network) -> list[int]:
@@ -288,7 +288,7 @@ def test_inception() -> None:
 
 
 @pytest.mark.members(1)
-@pytest.mark.parametrize("net", [Network, Quantised])
+@pytest.mark.parametrize("net", [Network, Quantized])
 def test_inception_v3(net: type[Network]) -> None:
     """The same of InceptionV3, with factorised windows, branches that part again and branches of pools."""
     source = content(inception_v3, net())
@@ -334,8 +334,8 @@ def test_channels_that_are_no_blocks() -> None:
 @pytest.mark.members(3)
 @pytest.mark.parametrize("target", FORMS)
 def test_bytes_are_the_same(target: str) -> None:
-    """Quantised networks, per channel too, give the very bytes of the model in which nothing is chosen."""
-    for source in (mobilenet(), content(unet, Quantised()), content(ssd, Quantised())):
+    """Quantized networks, per channel too, give the very bytes of the model in which nothing is chosen."""
+    for source in (mobilenet(), content(unet, Quantized()), content(ssd, Quantized())):
         for found in planned("network", source, [target]):
             assert (found.status, found.distance, found.wrong) == ("optimal", 0.0, "")
 
@@ -356,7 +356,7 @@ def arm(source: bytes, folder: Path) -> tuple[layoutsolve.Conversion, layoutsolv
     [
         (inception, Network, 1, 14),
         (unet, Network, 4, 10),
-        (ssd, Quantised, 0, 7),
+        (ssd, Quantized, 0, 7),
         (None, None, 1, 2),
     ],
 )
@@ -405,11 +405,11 @@ def test_offloading_is_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "floats", "quantised"), [("keep", 1, 0), ("nhwc", 1, 0), ("nchw", 0, 1), ("free", 0, 0)]
+    ("inputs", "floats", "quantized"), [("keep", 1, 0), ("nhwc", 1, 0), ("nchw", 0, 1), ("free", 0, 0)]
 )
-def test_mace(inputs: str, floats: int, quantised: int) -> None:
+def test_mace(inputs: str, floats: int, quantized: int) -> None:
     """Floats run in planes, bytes in pixels; inputs are given in either, or as it is best."""
-    for net, wanted in ((Network(), floats), (Quantised(), quantised)):
+    for net, wanted in ((Network(), floats), (Quantized(), quantized)):
         x = net.input(1, 16, 16, 3)
         for channels in (8, 16):
             x = net.conv(net.depthwise(net.conv(x, channels, 1, activation="RELU6"), stride=2), channels, 1)

@@ -405,7 +405,7 @@ def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
     if op == "Conv" and random.random() < 0.3:
-        return [result(builder, random, quantised_pointwise(builder, random, shape, channels))]
+        return [result(builder, random, quantized_pointwise(builder, random, shape, channels))]
     x = tensor(builder, random, shape)
     kernel = [int(random.choice([1, 2])) for _ in range(space)]
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
@@ -499,7 +499,7 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     if kind == "blocks":
         return [result(builder, random, blocked_product(builder, random, (p, k, m), op))]
     if kind != "float":
-        return [result(builder, random, quantised_gemm(builder, random, (p, k, m), kind == "integers"))]
+        return [result(builder, random, quantized_gemm(builder, random, (p, k, m), kind == "integers"))]
     x = tensor(builder, random, [k, p] if trans_a else [p, k])
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
@@ -511,16 +511,16 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], **how))]
 
 
-def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
+def quantized_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
     """A product of 8-bit weights and data of 8 bits, or floats."""
     p, k, m = sizes
-    quant, dtype, rest = quantised(builder, random, (m, k), integers)
+    quant, dtype, rest = quantized(builder, random, (m, k), integers)
     x = tensor(builder, random, [p, k], dtype, quant)
     return builder.op("Gemm", x, *rest, shape=[p, m], dtype=dtype, quant=quant, transB=1)
 
 
 def blocked_product(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], op: str) -> str:
-    """A product of floats and 8-bit weights that are quantised per block of what is contracted."""
+    """A product of floats and 8-bit weights that are quantized per block of what is contracted."""
     p, k, m = sizes
     block = int(random.choice([size for size in (1, 2, 3) if k % size == 0]))
     axis, attributes = (1, {"transB": 1}) if op == "Gemm" else (0, {})
@@ -530,10 +530,10 @@ def blocked_product(builder: GraphBuilder, random: Random, sizes: tuple[int, int
     return builder.op(op, tensor(builder, random, [p, k]), weights, shape=[p, m], **attributes)
 
 
-def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
+def quantized_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
     """A 1x1 convolution with 8-bit weights over data of 8 bits, or floats."""
     weights = (channels, shape[-1], *[1] * (len(shape) - 2))
-    quant, dtype, rest = quantised(builder, random, weights, random.random() < 0.6)
+    quant, dtype, rest = quantized(builder, random, weights, random.random() < 0.6)
     planes = [shape[0], shape[-1], *shape[1:-1]]
     x = tensor(builder, random, planes, dtype, quant)
     strides = [1] * (len(shape) - 2)
@@ -542,10 +542,10 @@ def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int],
     )
 
 
-def quantised(
+def quantized(
     builder: GraphBuilder, random: Random, sizes: tuple[int, ...], integers: bool
 ) -> tuple[Quant | None, str, list[str]]:
-    """Quantisation and type of the data, and 8-bit weights, per channel or not, with a bias or not."""
+    """Quantization and type of the data, and 8-bit weights, per channel or not, with a bias or not."""
     step = np.array([0.25], np.float32)
     axis = 0 if random.random() < 0.5 else None
     scale = step if axis is None else np.exp2(-random.integers(1, 4, sizes[0])).astype(np.float32)

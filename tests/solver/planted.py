@@ -65,7 +65,7 @@ class Draft:
         return name
 
     def constant(self, data: Array, like: Value | None = None) -> str:
-        """A new constant, quantised as another one is."""
+        """A new constant, quantized as another one is."""
         name = f"p{len(self.values)}"
         self.values[name] = Value(name, str(data.dtype), data.shape, None if like is None else like.quant, data)
         return name
@@ -79,7 +79,7 @@ class Draft:
         return not any(isinstance(dim, Size) for dim in self.values[name].shape)
 
     def fits(self, name: str) -> bool:
-        """Whether a tensor may be transposed: it is computed, of known sizes, and no quantised axis would move."""
+        """Whether a tensor may be transposed: it is computed, of known sizes, and no quantized axis would move."""
         value = self.values[name]
         axis = None if value.quant is None else value.quant.axis
         return value.data is None and self.static(name) and axis is None and prod(self.shape(name)) > 1

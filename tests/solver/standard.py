@@ -166,7 +166,7 @@ def filled(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 
 @case("QuantizeLinear", "DequantizeLinear", among=RELATED)
-def quantised(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+def quantized(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape, kind = dims(random, int(random.integers(1, 5)), (2, 4, 6)), int(random.integers(0, 3))
     axis = int(random.integers(0, len(shape)))
     sizes: list[list[int]] = [[], [shape[axis]], [dim // 2 if at == axis else dim for at, dim in enumerate(shape)]]

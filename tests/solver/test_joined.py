@@ -51,7 +51,7 @@ def test_activations_stay_one_kernel(seed: int, activation: str, tmp_path: Path)
 def models() -> Iterator[object]:
     """Networks by family and seed."""
     for family in FAMILIES:
-        if family.__name__ not in ("quantised", "windows"):
+        if family.__name__ not in ("quantized", "windows"):
             for seed in (20, 21, 22):
                 yield pytest.param(family, seed, id=f"{family.__name__}-{seed}")
 

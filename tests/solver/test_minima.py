@@ -84,9 +84,9 @@ def test_pointwise_convolution_turns_data() -> None:
 
 
 @pytest.mark.parametrize("integers", [True, False])
-def test_quantised_dense_on_planes(integers: bool) -> None:
-    """Planes in and out, [C, P]: quantised weights multiply them from the left, or as a 1x1 convolution where the data
-    are quantised as well. Nothing is moved."""
+def test_quantized_dense_on_planes(integers: bool) -> None:
+    """Planes in and out, [C, P]: quantized weights multiply them from the left, or as a 1x1 convolution where the data
+    are quantized as well. Nothing is moved."""
     b = GraphBuilder()
     step, zero = np.array([0.5], np.float32), np.zeros(1, np.int8)
     quant = Quant(step, zero) if integers else None

@@ -76,7 +76,7 @@ def test_wrong_halves(op: str) -> None:
 
 
 def leaky(operator: str, dtype: str, seed: int) -> bytes:
-    """A LEAKY_RELU or PRELU of quantised numbers, with any slope and any scales."""
+    """A LEAKY_RELU or PRELU of quantized numbers, with any slope and any scales."""
     random, shape = np.random.default_rng(seed), (1, 4, 4, 8)
     zero = int(random.integers(-20, 21)) + 128 * (dtype == "uint8") if dtype != "int16" else 0
     scale = 0.05 if dtype != "int16" else 2e-4

@@ -11,7 +11,7 @@ from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.output_accuracy import FEW
 from tests.conformance.cases import Case
 from tests.conformance.families import every_case
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 EACH = 1
 """How many cases of each operator are tried; with more they are spread over all that it has."""
@@ -59,7 +59,7 @@ def test_what_litert_misreads_is_not_verified() -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-@pytest.mark.parametrize("kind", [Network, Quantised])
+@pytest.mark.parametrize("kind", [Network, Quantized])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_faults_in_few_numbers(channels: int, kind: type[Network]) -> None:
     """A model of a dozen numbers is run on so many inputs that a weight scaled by 1 % shows."""
@@ -75,7 +75,7 @@ def test_faults_in_few_numbers(channels: int, kind: type[Network]) -> None:
 
 def test_faults_in_a_small_tensor() -> None:
     """Four numbers behind thousands are compared on more inputs than the thousands alone would be."""
-    net = Quantised()
+    net = Quantized()
     source = net.model(net.dense(net.reshape(net.conv(net.input(1, 32, 32, 8), 8), 1, 8192), 4)).source
     right = layoutsolve.convert(source)
     found = layoutsolve.verify(source, right)

@@ -15,7 +15,7 @@ from layoutsolve.verification.layer_table import Closeness
 from layoutsolve.verification.runtimes import Port
 from layoutsolve.verification.tensor_statistics import Tally
 from tests.builder import Builder
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 from tests.random_models import network
 from tests.random_onnx import random_model
 
@@ -26,13 +26,13 @@ def test_right_models_of_tensorflow_lite(seed: int) -> None:
     found = layoutsolve.verify(source, layoutsolve.convert(source), tensors=True, samples=1).inspection
     assert found is not None and len(found.layers) == found.compared > 0
     for each in found.layers:
-        assert each.maximum <= (3 if each.quantised else 1e-4) and each.cosine > 0.99, each
+        assert each.maximum <= (3 if each.quantized else 1e-4) and each.cosine > 0.99, each
     assert len(str(found).splitlines()) == len(found.layers) + 2
     plain = layoutsolve.verify(source, layoutsolve.convert(source), samples=1).inspection
     assert plain is not None and not plain.layers
 
 
-@pytest.mark.parametrize("net", [Network, Quantised])
+@pytest.mark.parametrize("net", [Network, Quantized])
 def test_the_tensor_of_a_fault(net: type[Network]) -> None:
     """The second of three convolutions has other weights: only its own tensor is off, as each is computed from
     LiteRT's.
@@ -71,7 +71,7 @@ def test_sources_in_onnx(seed: int) -> None:
 
 @pytest.mark.parametrize("to", ["onnx", "tflite"])
 def test_integers_that_are_stored_otherwise_are_not_beyond_the_threshold(to: Literal["onnx", "tflite"]) -> None:
-    """Of a quantised source in ONNX: int8 activations may become uint8."""
+    """Of a quantized source in ONNX: int8 activations may become uint8."""
     text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1,4,8,8] x) => (float[1,4,8,8] y)
         <float s = {0.02}, int8 z = {0}> {
         q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) w = DequantizeLinear(v, s, z)

@@ -1,4 +1,4 @@
-"""Quantised sources in ONNX beside what is written of them to TensorFlow Lite: roundings that what normalises makes
+"""Quantized sources in ONNX beside what is written of them to TensorFlow Lite: roundings that what normalises makes
 many steps of, and faults that are no rounding.
 """
 

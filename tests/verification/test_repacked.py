@@ -7,7 +7,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.dequantized_model import dequantised
+from layoutsolve.verification.dequantized_model import dequantized
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from tests.random_models import network
@@ -41,9 +41,9 @@ def test_packed_again_it_computes_the_same(seed: int) -> None:
 
 
 def test_float_twin() -> None:
-    """Weights of a dynamic-range model are dequantised from behind the flatbuffer, and lie there."""
+    """Weights of a dynamic-range model are dequantized from behind the flatbuffer, and lie there."""
     source = contraction("float32")
-    one, other = dequantised(source), dequantised(outside(source))
+    one, other = dequantized(source), dequantized(outside(source))
     assert one is not None and other is not None
     data = [np.random.default_rng(0).normal(size=(40, 32)).astype(np.float32)]
     np.testing.assert_array_equal(litert().run(one, data).results[0], litert().run(other, data).results[0])

@@ -42,7 +42,7 @@ def test_right_model_passes(dtype: str) -> None:
     found = verify(source, serialise(read(source)), samples=2, seed=3, shapes={"x": (2, 4, 6, 3)})
     assert found.passed
     (output,) = found.outputs
-    assert output.kind == ("float" if dtype == "float32" else "quantised")
+    assert output.kind == ("float" if dtype == "float32" else "quantized")
     assert output.xnnpack is not None and output.no_further_than_xnnpack
     assert sum(output.distance.steps) == (0 if dtype == "float32" else 2 * 2 * 4 * 6 * 3)
 
@@ -140,7 +140,7 @@ def _replaced(model: onnx.ModelProto, name: str, change: Callable[[Array], Array
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("fault", [None, rescaled, shifted, swapped])
-def test_quantised_weights(dtype: str, fault: Callable[[onnx.ModelProto], None] | None) -> None:
+def test_quantized_weights(dtype: str, fault: Callable[[onnx.ModelProto], None] | None) -> None:
     """LiteRT is off where it rounds activations, XNNPACK where it rounds otherwise; faults show all the same."""
     source = contraction(dtype)
     model = serialise(read(source))
@@ -176,7 +176,7 @@ def steps_off(*counts: int) -> Distance:
     ],
 )
 def test_verdict_on_steps(ours: Distance, theirs: Distance | None, passed: bool) -> None:
-    assert OutputComparison("out", "quantised", ours, theirs, 0.0).passed is passed
+    assert OutputComparison("out", "quantized", ours, theirs, 0.0).passed is passed
 
 
 @pytest.mark.parametrize(

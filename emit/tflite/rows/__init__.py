@@ -3,8 +3,8 @@ those of all its modules.
 """
 
 from layoutsolve.base.registration import import_modules
-from layoutsolve.emit.tflite.rows.registry import QUANTISED, ROWS
+from layoutsolve.emit.tflite.rows.registry import QUANTIZED, ROWS
 
 import_modules(__name__, __path__)
 
-__all__ = ["QUANTISED", "ROWS"]
+__all__ = ["QUANTIZED", "ROWS"]

@@ -109,13 +109,13 @@ def _positive(call: Call) -> bool:
     return _signed(call) and int(quant.zero_point[0]) == np.iinfo(np.int8).min
 
 
-row("Relu", quantised=same_integers)(_unary)
-row("HardSwish", quantised=same_bytes)(_unary)
-row("Abs", quantised=_looked_up)(_unary)
-row("Exp", quantised=_signed)(_unary)
-row("Sigmoid", quantised=partial(_fixed, 1 / 256, -128))(_unary)
-row("Tanh", quantised=partial(_fixed, 1 / 128, 0))(_unary)
-row("Rsqrt", quantised=_positive)(_unary)
+row("Relu", quantized=same_integers)(_unary)
+row("HardSwish", quantized=same_bytes)(_unary)
+row("Abs", quantized=_looked_up)(_unary)
+row("Exp", quantized=_signed)(_unary)
+row("Sigmoid", quantized=partial(_fixed, 1 / 256, -128))(_unary)
+row("Tanh", quantized=partial(_fixed, 1 / 128, 0))(_unary)
+row("Rsqrt", quantized=_positive)(_unary)
 row(*(_UNARY.keys() - {"Abs", "Exp", "HardSwish", "Neg", "Relu", "Rsqrt", "Sigmoid", "Tanh"}))(_unary)
 
 
@@ -125,7 +125,7 @@ def _turns(call: Call) -> bool:
     return _signed(call) and one is not None and other is not None and np.array_equal(one.scale, other.scale)
 
 
-@row("Neg", quantised=_turns)
+@row("Neg", quantized=_turns)
 def negative(call: Call) -> None:
     """Neg; int8 by a product with -1, which is -128 steps of 1/128: the kernel takes steps that are smaller than 1."""
     if call.value(0).quant is None:
@@ -268,7 +268,7 @@ def _is_product(call: Call) -> bool:
     return _factors(call) or _rescaled(call) is not None
 
 
-@row("Mul", quantised=_is_product)
+@row("Mul", quantized=_is_product)
 def multiplication(call: Call) -> None:
     """Mul; int8 or uint8 by one number, of any type, as by 127 steps of it. Where the product has steps that the kernel
     does not take it gives the same integers in other steps, which are stored anew.
@@ -290,11 +290,11 @@ def multiplication(call: Call) -> None:
     call.write("QUANTIZE", [meant])
 
 
-row("Add", "Sub", quantised=_sums)(_binary)
-row("Max", "Min", quantised=_one_scale)(_binary)
-row("SquaredDifference", quantised=_differ)(_binary)
-row("Equal", quantised=_counts)(_equal)
-row(*(COMPARING - {"Equal"}), quantised=_counts)(_binary)
+row("Add", "Sub", quantized=_sums)(_binary)
+row("Max", "Min", quantized=_one_scale)(_binary)
+row("SquaredDifference", quantized=_differ)(_binary)
+row("Equal", quantized=_counts)(_equal)
+row(*(COMPARING - {"Equal"}), quantized=_counts)(_binary)
 row(*(_BINARY.keys() - {"Add", "Max", "Min", "Mul", "Pow", "SquaredDifference", "Sub"} - COMPARING))(_binary)
 
 
@@ -355,7 +355,7 @@ def _clips(call: Call) -> bool:
 _CLIPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 
 
-@row("Clip", quantised=_clips)
+@row("Clip", quantized=_clips)
 def clip(call: Call) -> None:
     """Clip: an activation where its limits are those of one, else the greater of one limit and the lesser of both."""
     value, stored = call.value(0), call.node.storage and call.value(0).in_bytes and moves(call)
@@ -381,7 +381,7 @@ def clip(call: Call) -> None:
             last = call.step(name, [last, limit], value.shape)
 
 
-@row("LeakyRelu", quantised=same_integers)
+@row("LeakyRelu", quantized=same_integers)
 def leaky_relu(call: Call) -> None:
     """LeakyRelu; of int8 by the slope with which the kernel, which rounds twice, gives the most of ONNX's integers."""
     alpha = float(call.attribute("alpha", 0.01))
@@ -419,7 +419,7 @@ def _bends(call: Call) -> bool:
     return _signed(call) and call.attribute("alpha", 1.0) == 1.0
 
 
-@row("Elu", quantised=_bends)
+@row("Elu", quantized=_bends)
 def elu(call: Call) -> None:
     """Elu; with another slope than 1 its negative part is scaled."""
     alpha, shape = float(call.attribute("alpha", 1.0)), call.value(0).shape
@@ -434,7 +434,7 @@ def elu(call: Call) -> None:
     call.write("ADD", [positive, scaled])
 
 
-@row("Gelu", quantised=_looked_up)
+@row("Gelu", quantized=_looked_up)
 def gelu(call: Call) -> None:
     """Gelu, exact or by tanh."""
     call.write("GELU", [call.tensor(0)], approximate=call.attribute("approximate", "none") == "tanh")

@@ -20,7 +20,7 @@ def _from_front(indices: Array, sizes: Any) -> Array:
     return counted
 
 
-@row("Gather", quantised=moves)
+@row("Gather", quantized=moves)
 def gather(call: Call) -> None:
     """Gather; indices that are computed may be negative, and count from the end then."""
     axis = call.attribute("axis", 0) % len(call.value(0).shape)
@@ -35,7 +35,7 @@ def gather(call: Call) -> None:
     call.write("GATHER", [call.tensor(0), indices], axis=axis)
 
 
-@row("GatherND", quantised=moves)
+@row("GatherND", quantized=moves)
 def gather_nd(call: Call) -> None:
     """GatherND; places in a batch, along which it only counts, stand beside its indices."""
     batch, given = call.attribute("batch_dims", 0), call.value(1)
@@ -56,7 +56,7 @@ def gather_nd(call: Call) -> None:
     call.write("GATHER_ND", [call.tensor(0), places])
 
 
-@row("GatherElements", quantised=moves)
+@row("GatherElements", quantized=moves)
 def gather_elements(call: Call) -> None:
     """GatherElements: GATHER_ND, with the place of each element beside its index."""
     sizes, shape = call.sizes(call.value(0)), call.sizes(call.output)
@@ -112,7 +112,7 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
     call.write("SELECT_V2", [call.constant(mask, "bool"), scattered, call.tensor(0)])
 
 
-@row("Trilu", quantised=moves)
+@row("Trilu", quantized=moves)
 def triangle(call: Call) -> None:
     """Trilu: what lies on one side of a diagonal, else 0."""
     value, made = call.value(0), call.output

@@ -18,7 +18,7 @@ _TRANSPOSED, _CUT = 6, 5
 """The most dimensions that TRANSPOSE takes, and SLICE and STRIDED_SLICE."""
 
 
-@row("Reshape", quantised=same_bytes)
+@row("Reshape", quantized=same_bytes)
 def reshape(call: Call) -> None:
     """Reshape, behind a QUANTIZE where bytes get another meaning."""
     if call.alias():
@@ -34,7 +34,7 @@ def reshape(call: Call) -> None:
 
 @row("Identity")
 def identity(call: Call) -> None:
-    """Identity: a copy, or quantisation where the two are stored otherwise."""
+    """Identity: a copy, or quantization where the two are stored otherwise."""
     before, after = call.value(0), call.output
     if call.alias():
         return
@@ -46,7 +46,7 @@ def identity(call: Call) -> None:
         call.write("DEQUANTIZE", [call.tensor(0)])
 
 
-@row("Transpose", quantised=moves)
+@row("Transpose", quantized=moves)
 def transpose(call: Call) -> None:
     """Transpose; of more dimensions than its kernel takes those that stay together are one."""
     value, made = call.value(0), call.output
@@ -89,7 +89,7 @@ def _joined(call: Call, tensor: int, sizes: list[Dim], order: list[int]) -> tupl
     return tensor, after, [rest.index(each) for each in order if each != second]
 
 
-@row("Concat", quantised=alike)
+@row("Concat", quantized=alike)
 def concat(call: Call) -> None:
     """Concat."""
     axis = call.attribute("axis") % len(call.output.shape)
@@ -101,7 +101,7 @@ _SPLIT = ("float32", "int8", "uint8")
 """The types of which XNNPACK takes equal parts, by SPLIT alone; that of LiteRT takes fewer types than SPLIT_V."""
 
 
-@row("Split", quantised=moves)
+@row("Split", quantized=moves)
 def split(call: Call) -> None:
     """Split."""
     axis = call.attribute("axis", 0) % len(call.value(0).shape)
@@ -129,7 +129,7 @@ def _parts(call: Call, axis: int) -> list[int]:
     return [*([part] * (count - 1)), whole - part * (count - 1)]
 
 
-@row("Slice", quantised=moves)
+@row("Slice", quantized=moves)
 def cut(call: Call) -> None:
     """Slice: SLICE where it takes neighbours, else STRIDED_SLICE, and REVERSE_V2 where it goes backwards."""
     value, made = call.value(0), call.output
@@ -230,7 +230,7 @@ def _fills(call: Call) -> bool:
     return moves(call) and (constant or same_steps(call.value(0), call.value(2)))
 
 
-@row("Pad", quantised=_fills)
+@row("Pad", quantized=_fills)
 def pad(call: Call) -> None:
     """Pad; negative amounts are cut off."""
     value = call.value(0)
@@ -358,7 +358,7 @@ def _repeating(value: Value, made: Value) -> tuple[int, ...] | None:
     return tuple(known) if plain else None
 
 
-@row("Expand", quantised=moves)
+@row("Expand", quantized=moves)
 def expand(call: Call) -> None:
     """Expand: a product with ones, which XNNPACK has a kernel for, or BROADCAST_TO."""
     value, made = call.value(0), call.output
@@ -372,7 +372,7 @@ def expand(call: Call) -> None:
     call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
 
 
-@row("Tile", quantised=moves)
+@row("Tile", quantized=moves)
 def tile(call: Call) -> None:
     """Tile."""
     call.write("TILE", [call.tensor(0), call.constant(call.known(1, "repeats").reshape(-1))])
@@ -383,7 +383,7 @@ def _moves_blocks(call: Call) -> bool:
     return moves(call) and call.output.dtype != "int16"
 
 
-@row("DepthToSpace", quantised=_moves_blocks)
+@row("DepthToSpace", quantized=_moves_blocks)
 def depth_to_space(call: Call) -> None:
     """DepthToSpace on channels-last images; in the order CRD the channels are arranged before."""
     value, size = call.value(0), call.attribute("blocksize")
@@ -397,7 +397,7 @@ def depth_to_space(call: Call) -> None:
     call.write("DEPTH_TO_SPACE", [tensor], block_size=size)
 
 
-@row("SpaceToDepth", quantised=_moves_blocks)
+@row("SpaceToDepth", quantized=_moves_blocks)
 def space_to_depth(call: Call) -> None:
     """SpaceToDepth on channels-last images; in the order CRD the channels are arranged behind."""
     size, operands = call.attribute("blocksize"), [_channels_last(call)]

@@ -19,7 +19,7 @@ _MOST = 5
 
 
 def _is_layer(call: Call) -> bool:
-    """Whether a kernel computes a product of quantised numbers in its own steps: by constant weights, to which a
+    """Whether a kernel computes a product of quantized numbers in its own steps: by constant weights, to which a
     constant is added, or of two computed matrices of integers with a sign.
     """
     data, weights, made = call.value(0), call.value(1), call.output
@@ -48,13 +48,13 @@ def _is_row(call: Call) -> bool:
     return added is not None and added.shape[-1:] == columns and (added.size,) == columns
 
 
-@row("MatMul", quantised=_is_layer)
+@row("MatMul", quantized=_is_layer)
 def matrix_product(call: Call) -> None:
     """MatMul."""
     _multiply(call, False, False)
 
 
-@row("Gemm", "FusedMatMul", quantised=_is_layer)
+@row("Gemm", "FusedMatMul", quantized=_is_layer)
 def general_product(call: Call) -> None:
     """Gemm, and MatMul of transposed matrices."""
     _multiply(call, bool(call.attribute("transA", 0)), bool(call.attribute("transB", 0)))

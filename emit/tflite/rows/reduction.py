@@ -57,7 +57,7 @@ def _reduce(call: Call) -> None:
     call.write(_REDUCED[call.op], [call.tensor(0), call.constant(axes)], keep_dims=bool(call.attribute("keepdims", 1)))
 
 
-row(*_REDUCED, quantised=_in_steps)(_reduce)
+row(*_REDUCED, quantized=_in_steps)(_reduce)
 
 
 def _reduced(call: Call, operator: str, tensor: int, axes: list[int]) -> int:
@@ -118,7 +118,7 @@ def _softmax_steps(call: Call) -> bool:
     return bool(np.isclose(made.quant.scale[0], 1 / 256)) and int(made.quant.zero_point[0]) == zero
 
 
-@row("Softmax", quantised=_softmax_steps)
+@row("Softmax", quantized=_softmax_steps)
 def softmax(call: Call) -> None:
     """Softmax along the last axis."""
     _along_last(call, "SOFTMAX", beta=1.0)
@@ -186,13 +186,13 @@ def _in_bytes(call: Call) -> bool:
     return call.value(0).in_bytes
 
 
-@row("ArgMax", quantised=_in_bytes)
+@row("ArgMax", quantized=_in_bytes)
 def arg_max(call: Call) -> None:
     """ArgMax."""
     _index(call, "ARG_MAX")
 
 
-@row("ArgMin", quantised=_in_bytes)
+@row("ArgMin", quantized=_in_bytes)
 def arg_min(call: Call) -> None:
     """ArgMin."""
     _index(call, "ARG_MIN")
@@ -211,7 +211,7 @@ def _largest(call: Call) -> bool:
     return call.value(0).in_bytes and moves(call) and bool(call.attribute("largest", 1))
 
 
-@row("TopK", quantised=_largest)
+@row("TopK", quantized=_largest)
 def top_k(call: Call) -> None:
     """TopK along the last axis that has more than one element, of the largest: the smallest are these in the opposite
     order of all. Their indices are of 32 bits, and become 64.

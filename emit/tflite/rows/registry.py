@@ -12,19 +12,19 @@ Fits = Callable[[Call], bool]
 ROWS: dict[str, Row] = {}
 """By operator of ONNX, what writes it."""
 
-QUANTISED: dict[str, Fits] = {}
-"""By operator of ONNX, whether a kernel computes on the quantised numbers of a node; others compute in floats."""
+QUANTIZED: dict[str, Fits] = {}
+"""By operator of ONNX, whether a kernel computes on the quantized numbers of a node; others compute in floats."""
 
 
-def row(*operators: str, quantised: Fits | None = None) -> Callable[[Row], Row]:
+def row(*operators: str, quantized: Fits | None = None) -> Callable[[Row], Row]:
     """Register what writes some operators."""
 
     def register(function: Row) -> Row:
         for operator in operators:
             assert operator not in ROWS, operator
             ROWS[operator] = function
-            if quantised is not None:
-                QUANTISED[operator] = quantised
+            if quantized is not None:
+                QUANTIZED[operator] = quantized
         return function
 
     return register

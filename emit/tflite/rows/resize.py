@@ -26,7 +26,7 @@ def _plain(call: Call) -> bool:
     return call.attribute("mode", "nearest") == "nearest" or _flags(call) is not None
 
 
-@row("Resize", quantised=_plain)
+@row("Resize", quantized=_plain)
 def resize(call: Call) -> None:
     """Resize."""
     if call.attribute("antialias", 0) or call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":

@@ -43,7 +43,7 @@ def _in_steps(call: Call) -> bool:
     return same_bytes(call) and len(call.value(0).shape) <= _MOST and _stored(call) is not None
 
 
-@row("PRelu", quantised=_in_steps)
+@row("PRelu", quantized=_in_steps)
 def prelu(call: Call) -> None:
     """PRelu: the slope without the dimension of a batch, which its kernel wants where it is of one dimension less."""
     value, slope, quant = call.value(0), call.data(1), None

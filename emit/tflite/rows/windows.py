@@ -87,7 +87,7 @@ def _padding(window: Window, sizes: Sequence[int]) -> int | None:
 def _padded(
     call: Call, tensor: int, shape: Sequence[Dim], window: Window, value: float | None
 ) -> tuple[int, list[Dim]]:
-    """An image with the window's padding around it, of what a quantised 0 is or of a ``value``."""
+    """An image with the window's padding around it, of what a quantized 0 is or of a ``value``."""
     amounts = [(0, 0), *zip(window.before, window.behind, strict=True), (0, 0)]
     larger = [size if not sum(pair) else size + sum(pair) for size, pair in zip(shape, amounts, strict=True)]  # type: ignore[operator]
     pads = call.constant(amounts)
@@ -126,7 +126,7 @@ def _along_a_line(call: Call, tensor: int, shape: Sequence[Dim]) -> tuple[int, l
 
 
 def _is_product(call: Call) -> bool:
-    """Whether a kernel computes a product of quantised numbers by constant weights in its own steps."""
+    """Whether a kernel computes a product of quantized numbers by constant weights in its own steps."""
     data, weights, made = call.value(0), call.value(1), call.output
     if made.quant is None or weights.data is None or data.dtype != made.dtype or len(data.shape) > _IMAGE:
         return False
@@ -169,7 +169,7 @@ def bias_of(call: Call, added: Array | None, channels: int) -> int:
     return call.draft.add(name, dtype, (channels,), quant, stored.astype(dtype))
 
 
-@row("Conv", quantised=_is_product)
+@row("Conv", quantized=_is_product)
 def convolution(call: Call) -> None:
     """Conv: CONV_2D, DEPTHWISE_CONV_2D or CONV_3D, on a line of pixels as on an image of height 1."""
     value, weights, made = call.value(0), call.value(1), call.output
@@ -262,7 +262,7 @@ def _is_transposed(call: Call) -> bool:
     return weights.axis is None or (order[1] == weights.axis and call.attribute("group", 1) == 1)
 
 
-@row("ConvTranspose", quantised=_is_transposed)
+@row("ConvTranspose", quantized=_is_transposed)
 def transposed_convolution(call: Call) -> None:
     """ConvTranspose: TRANSPOSE_CONV, and a SLICE of what it computes beyond the result."""
     value, made = call.value(0), call.output
@@ -353,7 +353,7 @@ def _pools(call: Call) -> bool:
     return same_integers(call) and moves(call)
 
 
-@row("MaxPool", quantised=_pools)
+@row("MaxPool", quantized=_pools)
 def max_pool(call: Call) -> None:
     """MaxPool: padding is the lowest value."""
     if len(call.node.outputs) > 1 and call.node.outputs[1]:
@@ -369,7 +369,7 @@ def _averages(call: Call) -> bool:
     return not pooled.needs_pad(means=True) or pooled.corrections is None
 
 
-@row("AveragePool", quantised=_averages)
+@row("AveragePool", quantized=_averages)
 def average_pool(call: Call) -> None:
     """AveragePool: where padding is none that its kernel has, the mean of a window is corrected by its elements."""
     _pool(call, "AVERAGE_POOL_2D")

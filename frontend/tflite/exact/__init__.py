@@ -1,7 +1,7 @@
 """``--quant exact``: int8 operators whose results are LiteRT's, bit for bit.
 
 Every node that is written so reads and gives stored integers or plain numbers. Operators that only move what is stored
-are lowered as usual; what computes with quantised numbers and has no lowering here is refused.
+are lowered as usual; what computes with quantized numbers and has no lowering here is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from layoutsolve.base.registration import import_modules
 from layoutsolve.frontend.tflite.exact.builder import REMEDY
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.ir.graph import Node
 
@@ -30,7 +30,7 @@ def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
     """
     function = EXACT.get(call.operator.name)
     try:
-        if function is not None and (_quantised(call) or call.operator.name in FLOATS):
+        if function is not None and (_quantized(call) or call.operator.name in FLOATS):
             function(call)
             return
     except GapError:
@@ -42,8 +42,8 @@ def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
         raise GapError("--quant exact does not cover it on quantized tensors", REMEDY)
 
 
-def _quantised(call: Call) -> bool:
-    """Whether the operator reads or gives quantised numbers."""
+def _quantized(call: Call) -> bool:
+    """Whether the operator reads or gives quantized numbers."""
     tensors = call.lowering.subgraph.tensors
     ports = [index for index in (*call.operator.inputs, *call.operator.outputs) if index != -1]
     return any(quant_of(tensors[index]) is not None for index in ports)

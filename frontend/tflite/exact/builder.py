@@ -1,4 +1,4 @@
-"""What the exact lowerings write with. Every node reads and gives stored integers, or plain numbers: none is quantised.
+"""What the exact lowerings write with. Every node reads and gives stored integers, or plain numbers: none is quantized.
 
 Integers below 2^24 are exact in float32, and so is every sum of them in whatever order it is taken.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot

@@ -23,7 +23,7 @@ from layoutsolve.frontend.tflite.exact.builder import (
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
+from layoutsolve.frontend.tflite.lowering.quantization import agree, limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.reduction import write_place

@@ -9,7 +9,7 @@ from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.recurrent.lstm import is_basic, sequence

@@ -21,7 +21,7 @@ from layoutsolve.frontend.tflite.exact.builder import (
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot
@@ -30,8 +30,8 @@ from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, activation, cast_to, stored_bounds
 from layoutsolve.ir.graph import Array, Quant, Value, product
 
-_REQUANTISED, _CONVERTED = 16, 8
-"""The elements that LiteRT requantises, or converts from floats or to them, at a time; those left over at the end it
+_REQUANTIZED, _CONVERTED = 16, 8
+"""The elements that LiteRT requantizes, or converts from floats or to them, at a time; those left over at the end it
 rounds otherwise.
 """
 
@@ -144,7 +144,7 @@ def quantize(call: Call) -> None:
         before = quant_in(call, x)
         factor, count = scale_of(before).astype(np.float64) / scale_of(after), every_byte(x) - zero_of(before)
         vectors, single = (_stored(Rescaling.by(factor, away)(count), slot) for away in (False, True))
-        _by_position(call, x, slot, vectors, single, _REQUANTISED)
+        _by_position(call, x, slot, vectors, single, _REQUANTIZED)
         return
     if x.dtype != "float32":
         raise GapError(f"--quant exact covers bytes and float32, not {x.dtype}", REMEDY)

@@ -1,1 +1,1 @@
-"""What lowerings are written with: values, shapes, quantisation, and the operators written so far."""
+"""What lowerings are written with: values, shapes, quantization, and the operators written so far."""

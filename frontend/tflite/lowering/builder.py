@@ -12,7 +12,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.draft import Lowering, State
-from layoutsolve.frontend.tflite.lowering.quantisation import agree, quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import agree, quant_of
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import REAL_NUMBERS, Slot, Writer
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
@@ -22,7 +22,7 @@ from layoutsolve.ir.graph import Array, Dim, Region, Shape, Size, Value
 T = TypeVar("T")
 
 _READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
-"""The operators whose weights may be quantised per block."""
+"""The operators whose weights may be quantized per block."""
 
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
@@ -132,7 +132,7 @@ class Call(Writer):
         return self.input(0), (), self.slot()
 
     def declared(self, position: int) -> str:
-        """The type that the file states for an input; a dequantised constant may be stored as another."""
+        """The type that the file states for an input; a dequantized constant may be stored as another."""
         return self.lowering.subgraph.tensors[self.operator.inputs[position]].dtype
 
     def content(self, value: Value) -> Array | None:

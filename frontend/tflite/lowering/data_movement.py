@@ -1,4 +1,4 @@
-"""Operators that take stored integers as they are, and whose they are where quantisation parameters differ.
+"""Operators that take stored integers as they are, and whose they are where quantization parameters differ.
 
 LiteRT's kernels that move, choose, compare or average small integers mostly never look at scales and zero points: the
 output stores what the inputs store, and means by it what its own parameters say. Others want all parameters to be
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.tflite.lowering.quantisation import agree, quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import agree, quant_of
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.ir.graph import Quant, Value
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 
 EXPLICIT_PADS = "explicit_pads"

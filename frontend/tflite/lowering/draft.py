@@ -13,7 +13,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.options import Reading
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.sparse import dense
@@ -42,7 +42,7 @@ class State:
 class Draft:
     """The reference graph of a whole model in the making.
 
-    ``reading`` says what becomes of custom operators without a lowering, and how quantised ones are written.
+    ``reading`` says what becomes of custom operators without a lowering, and how quantized ones are written.
     """
 
     def __init__(

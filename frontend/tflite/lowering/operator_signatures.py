@@ -36,8 +36,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "R": ("resource",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
-"""The types of each kind: floats, the plain one, numbers that are quantised, indices, signed bytes, short ones, weights
-that are quantised, the plain integer, 32 and 64 bits without sign, bytes, integers, truth values, texts, complex
+"""The types of each kind: floats, the plain one, numbers that are quantized, indices, signed bytes, short ones, weights
+that are quantized, the plain integer, 32 and 64 bits without sign, bytes, integers, truth values, texts, complex
 numbers, handles, and types that nothing computes with.
 """
 

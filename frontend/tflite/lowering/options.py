@@ -13,7 +13,7 @@ CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
 
 QUANT = ("qdq", "qoperator", "symmetric", "float", "exact")
-"""How operators on quantised numbers may be written."""
+"""How operators on quantized numbers may be written."""
 
 KEEPING = ("symmetric", "float", "exact")
 """The ways of :data:`QUANT` in which no kernel is used that minds where the zero of weights is, or none is left."""

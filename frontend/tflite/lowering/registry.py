@@ -70,12 +70,12 @@ class Declaration:
 
     ``signatures`` say how many inputs and outputs it has, and of which types
     (:mod:`layoutsolve.frontend.tflite.lowering.operator_signatures`); none where nothing is known. LiteRT takes a first
-    input of the types ``quantised`` as quantised only: without parameters its scale is zero and its results mean
+    input of the types ``quantized`` as quantized only: without parameters its scale is zero and its results mean
     nothing. Inputs at the positions ``per_tensor``, and then all outputs, have one scale each in LiteRT's kernels.
     """
 
     signatures: tuple[str, ...] = ()
-    quantised: frozenset[str] = frozenset()
+    quantized: frozenset[str] = frozenset()
     per_tensor: range | tuple[int, ...] = ()
 
 
@@ -89,17 +89,17 @@ _DECLARED: dict[str, Declaration] = {}
 def lowers(
     *operators: str,
     signature: str | tuple[str, ...] = (),
-    quantised: frozenset[str] = frozenset(),
+    quantized: frozenset[str] = frozenset(),
     per_tensor: bool | tuple[int, ...] = False,
 ) -> Callable[[Lowered], Lowered]:
     """Register a function as the lowering of TFLite operators, and declare what they are (:class:`Declaration`).
 
     Several signatures are alternatives. ``per_tensor`` is whether all inputs have one scale each, or the positions of
-    those that do; it is all where ``quantised`` is given alone.
+    those that do; it is all where ``quantized`` is given alone.
     """
     signatures = (signature,) if isinstance(signature, str) else signature
-    positions = per_tensor if isinstance(per_tensor, tuple) else _ALL if per_tensor or quantised else ()
-    declared = Declaration(signatures, quantised, positions)
+    positions = per_tensor if isinstance(per_tensor, tuple) else _ALL if per_tensor or quantized else ()
+    declared = Declaration(signatures, quantized, positions)
 
     def register(function: Lowered) -> Lowered:
         if known := sorted(_REGISTRY.keys() & {*operators}):

@@ -15,7 +15,7 @@ from layoutsolve.errors import ConversionError, LoweringError, ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING, Common, common_of
 from layoutsolve.frontend.tflite.lowering.draft import Lowering
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of, requantised, transposed_quant
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of, requantized, transposed_quant
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.user_lowerings import FOREIGN
 from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
@@ -69,7 +69,7 @@ REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_AB
 
 
 def real_dtype(value: Value) -> str:
-    """The type of the numbers a value means: float32 where it is quantised."""
+    """The type of the numbers a value means: float32 where it is quantized."""
     return "float32" if value.quant else value.dtype
 
 
@@ -147,7 +147,7 @@ class Writer:
             return self.known(slot, value.data)
         if value.data is not None and value.quant is not None and slot.quant is not None:
             self.draft.ask(value.data.size)
-            return self.known(slot, requantised(value.data, value.quant, slot.quant))
+            return self.known(slot, requantized(value.data, value.quant, slot.quant))
         return self.write("Identity", [value], value.shape, slot, storage=storage)
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ class Writer:
         return self.write("Transpose", [value], shape, slot, storage=storage, pattern=pattern, perm=tuple(perm))
 
     def transposed(self, value: Value, perm: Sequence[int], label: str, *, pattern: bool = False) -> Value:
-        """``value`` with its axes permuted, as something in between; the axis of its quantisation goes along."""
+        """``value`` with its axes permuted, as something in between; the axis of its quantization goes along."""
         slot = self.temporary(label, value.dtype, transposed_quant(value.quant, perm))
         return self.transpose(value, perm, slot, pattern=pattern)
 

@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
@@ -27,7 +27,7 @@ _STEEP = 1e4
 """The beta of SOFTMAX from which on a product with it may exceed the range of floats."""
 
 
-@lowers(*CLAMPS, signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers(*CLAMPS, signature="FQ -> =", quantized=INT8_AND_INT16)
 def clamp(call: Call) -> None:
     """The RELU family."""
     slot = call.slot()
@@ -35,14 +35,14 @@ def clamp(call: Call) -> None:
     write_clamped(call, raised(call, x, lift_of(x, slot)), CLAMPS[call.operator.name], slot)
 
 
-@lowers(*_PLAIN, signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers(*_PLAIN, signature="FQ -> =", quantized=INT8_AND_INT16)
 def plain(call: Call) -> None:
     """Activations that ONNX has under another name."""
     x = call.input(0)
     call.write(_PLAIN[call.operator.name], [x], x.shape, call.slot())
 
 
-@lowers("LEAKY_RELU", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("LEAKY_RELU", signature="FQ -> =", quantized=INT8_AND_INT16)
 def leaky_relu(call: Call) -> None:
     """LEAKY_RELU."""
     x, slot, alpha = call.input(0), call.slot(), float(call.option("alpha", 0.0))
@@ -68,7 +68,7 @@ def _slope(x: Value, slot: Slot, count: int, step: float) -> float:
     return settled(slope, below * factor, targets, least - zero, greatest - zero)
 
 
-@lowers("PRELU", signature=("FQ = -> =", "H E -> ="), quantised=INT8_AND_INT16)
+@lowers("PRELU", signature=("FQ = -> =", "H E -> ="), quantized=INT8_AND_INT16)
 def prelu(call: Call) -> None:
     """PRELU, its slope broadcast to the input."""
     x, slope = call.input(0), call.input(1)
@@ -102,7 +102,7 @@ def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:
     return call.constant(found[places].reshape(slope.shape), "slopes", "float32")
 
 
-@lowers("SOFTMAX", signature=("FQ -> =", "Q -> H"), quantised=INT8_AND_INT16)
+@lowers("SOFTMAX", signature=("FQ -> =", "Q -> H"), quantized=INT8_AND_INT16)
 def softmax(call: Call) -> None:
     """SOFTMAX over the last axis; beta scales its input, from which a large one needs the greatest subtracted first.
 
@@ -129,7 +129,7 @@ def softmax(call: Call) -> None:
     call.write("Min", [shares, call.constant(1.0, "whole", "float32")], x.shape, call.slot())
 
 
-@lowers("LOG_SOFTMAX", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("LOG_SOFTMAX", signature="FQ -> =", quantized=INT8_AND_INT16)
 def log_softmax(call: Call) -> None:
     """LOG_SOFTMAX over the last axis."""
     x = call.input(0)
@@ -138,7 +138,7 @@ def log_softmax(call: Call) -> None:
     call.write("LogSoftmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
 
 
-@lowers("GELU", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("GELU", signature="FQ -> =", quantized=INT8_AND_INT16)
 def gelu(call: Call) -> None:
     """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh, in the forms that ONNX Runtime computes at once:
     by a quotient, and by ``sqrt(2/pi) x * (1 + 0.044715 x^2)``. Its kernel of the approximation fails at a scalar: that

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import axis_of, reshaped
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
@@ -114,7 +114,7 @@ def total(call: Call, dims: Sequence[Dim]) -> Dim:
 
 @lowers("CONCATENATION", signature="FZBS FZBS* -> =", per_tensor=True)
 def concatenation(call: Call) -> None:
-    """CONCATENATION; inputs may be quantised otherwise than the output."""
+    """CONCATENATION; inputs may be quantized otherwise than the output."""
     parts = call.inputs()
     if not parts:
         raise ModelError(f"{call.origin} has no inputs")

@@ -1,4 +1,4 @@
-"""Operators on the bits of integers. Quantisation means nothing to them: they work on what is stored."""
+"""Operators on the bits of integers. Quantization means nothing to them: they work on what is stored."""
 
 from __future__ import annotations
 

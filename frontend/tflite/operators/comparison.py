@@ -8,7 +8,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.data_movement import MOVING
-from layoutsolve.frontend.tflite.lowering.quantisation import agree
+from layoutsolve.frontend.tflite.lowering.quantization import agree
 from layoutsolve.frontend.tflite.lowering.registry import INT16, lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import real_dtype
@@ -24,13 +24,13 @@ _COMPARISONS = {
     "GREATER_EQUAL": "GreaterOrEqual",
 }
 _FRACTIONS = 256
-"""Into how many parts LiteRT divides 1 where it compares quantised numbers."""
+"""Into how many parts LiteRT divides 1 where it compares quantized numbers."""
 
 _LOGIC = {"LOGICAL_AND": "And", "LOGICAL_OR": "Or"}
 
 
 def _compared(call: Call) -> tuple[Value, Value, Shape]:
-    """Both operands as LiteRT compares them: quantised ones as multiples of 1/256, unless that makes no difference."""
+    """Both operands as LiteRT compares them: quantized ones as multiples of 1/256, unless that makes no difference."""
     a, b, shape = operands(call)
     if a.quant is None or b.quant is None:
         return a, b, shape
@@ -54,7 +54,7 @@ def compare(call: Call) -> None:
     call.write(_COMPARISONS[call.operator.name], [a, b], shape, call.slot(), real="bool")
 
 
-@lowers("NOT_EQUAL", signature="FZBS = -> B", quantised=INT16)
+@lowers("NOT_EQUAL", signature="FZBS = -> B", quantized=INT16)
 def not_equal(call: Call) -> None:
     """NOT_EQUAL."""
     a, b, shape = _compared(call)

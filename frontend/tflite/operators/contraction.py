@@ -71,7 +71,7 @@ def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Sha
     write_activated(call, "Add", [product, bias], shape, slot)
 
 
-@lowers("BATCH_MATMUL", signature=("FZ FZ -> =", "Q Q -> W"), quantised=INT8_AND_INT16, per_tensor=(0,))
+@lowers("BATCH_MATMUL", signature=("FZ FZ -> =", "Q Q -> W"), quantized=INT8_AND_INT16, per_tensor=(0,))
 def batch_matmul(call: Call) -> None:
     """BATCH_MATMUL: either side may have its last two axes swapped."""
     a, b = _side(call, call.input(0), "adj_x"), _side(call, _matrix(call), "adj_y")

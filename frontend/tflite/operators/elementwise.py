@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.registry import INT8, INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled, tied
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
@@ -72,8 +72,8 @@ def check_divisor(call: Call, divisor: Value) -> None:
         raise GapError("it divides integers by a constant that holds a zero", "divide by constants without zeros")
 
 
-@lowers("ADD", "SUB", "MUL", signature="FZ = -> =", quantised=INT8)
-@lowers("DIV", signature="FZ = -> =", quantised=INT8_AND_INT16)
+@lowers("ADD", "SUB", "MUL", signature="FZ = -> =", quantized=INT8)
+@lowers("DIV", signature="FZ = -> =", quantized=INT8_AND_INT16)
 @lowers("POW", signature="FZ = -> =")
 def binary(call: Call) -> None:
     """Binary operators that ONNX has; integer DIV truncates in both."""
@@ -167,7 +167,7 @@ def neg(call: Call) -> None:
     write_stored(call, "Neg", [x], x.shape, call.slot(), x.dtype)
 
 
-@lowers("EXP", "LOG", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("EXP", "LOG", signature="FQ -> =", quantized=INT8_AND_INT16)
 @lowers("SIN", "COS", "FLOOR", "CEIL", "ROUND", signature="F -> =")
 def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
@@ -175,7 +175,7 @@ def unary(call: Call) -> None:
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
 
 
-@lowers("SQRT", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("SQRT", signature="FQ -> =", quantized=INT8_AND_INT16)
 def square_root(call: Call) -> None:
     """SQRT. That of stored integers is rounded down: by half a step less, and a little for float32 to lose."""
     x, slot = call.input(0), call.slot()
@@ -202,7 +202,7 @@ def sign(call: Call) -> None:
     call.write("Sub", [above, below], x.shape, slot)
 
 
-@lowers("ABS", signature="FZ -> =", quantised=INT8)
+@lowers("ABS", signature="FZ -> =", quantized=INT8)
 def absolute(call: Call) -> None:
     """ABS."""
     x, slot = call.input(0), call.slot()
@@ -211,7 +211,7 @@ def absolute(call: Call) -> None:
     raised(call, size, lift, slot)
 
 
-@lowers("RSQRT", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("RSQRT", signature="FQ -> =", quantized=INT8_AND_INT16)
 def rsqrt(call: Call) -> None:
     """RSQRT = 1 / sqrt(x)."""
     x = call.input(0)
@@ -226,7 +226,7 @@ def square(call: Call) -> None:
     call.write("Mul", [x, x], x.shape, call.slot())
 
 
-@lowers("SQUARED_DIFFERENCE", signature="FZ = -> =", quantised=INT8_AND_INT16)
+@lowers("SQUARED_DIFFERENCE", signature="FZ = -> =", quantized=INT8_AND_INT16)
 def squared_difference(call: Call) -> None:
     """SQUARED_DIFFERENCE = (a - b) * (a - b)."""
     a, b, shape = operands(call)

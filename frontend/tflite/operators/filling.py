@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot

@@ -7,7 +7,7 @@ from typing import Any
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
@@ -46,7 +46,7 @@ def write_gather(call: Call, x: Value, indices: Value, axis: int, slot: Slot) ->
 
 @lowers("EMBEDDING_LOOKUP", signature=("I FZB -> =1", "I Z -> F"))
 def embedding_lookup(call: Call) -> None:
-    """EMBEDDING_LOOKUP: rows of a table; those of a quantised one as floats, of 16 bits as well."""
+    """EMBEDDING_LOOKUP: rows of a table; those of a quantized one as floats, of 16 bits as well."""
     indices, x, slot = ranked(call, call.input(0), 1), call.input(1), call.slot()
     axis_of(0, len(x.shape))
     if x.quant is None or slot.quant is not None:
@@ -63,7 +63,7 @@ _GATHERED = {"int4": "int8", "uint4": "uint8"}
 
 
 def _real_rows(call: Call, x: Value, quant: Quant, indices: Value, slot: Slot) -> Value:
-    """Write rows of a quantised table as floats. They are found first: else all of it were made floats in every run."""
+    """Write rows of a quantized table as floats. They are found first: else all of it were made floats in every run."""
     axis, shape = quant.axis, (*indices.shape, *x.shape[1:])
     if x.data is None or (axis != 0 if not quant.block and axis is not None else axis == 0):
         return write_gather(call, x, indices, 0, slot)

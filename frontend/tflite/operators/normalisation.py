@@ -19,7 +19,7 @@ from layoutsolve.frontend.tflite.operators.shared.common import (
 _EPSILON = 1e-6
 
 
-@lowers("L2_NORMALIZATION", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("L2_NORMALIZATION", signature="FQ -> =", quantized=INT8_AND_INT16)
 def l2_normalization(call: Call) -> None:
     """L2_NORMALIZATION over the last axis: x / max(norm, epsilon)."""
     x = call.input(0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.arrangement import join, total

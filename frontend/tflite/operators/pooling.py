@@ -10,7 +10,7 @@ import numpy as np
 
 from layoutsolve.frontend.shapes import LAST, Span, automatic, same_pads, window
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
@@ -59,7 +59,7 @@ def _thinned(call: Call, x: Value, kernel: tuple[int, int], strides: tuple[int, 
     return thin, (1, strides[1]) if axis == 0 else (strides[0], 1)
 
 
-@lowers("MAX_POOL_2D", signature="FQ -> =", quantised=INT16)
+@lowers("MAX_POOL_2D", signature="FQ -> =", quantized=INT16)
 def max_pool(call: Call) -> None:
     """MAX_POOL_2D."""
     x, shape, attributes = _window(call)
@@ -74,7 +74,7 @@ def max_pool(call: Call) -> None:
     from_channels_first(call, result)
 
 
-@lowers("AVERAGE_POOL_2D", signature="FQ -> =", quantised=INT8_AND_INT16)
+@lowers("AVERAGE_POOL_2D", signature="FQ -> =", quantized=INT8_AND_INT16)
 def average_pool(call: Call) -> None:
     """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero."""
     x, shape, attributes = _window(call)

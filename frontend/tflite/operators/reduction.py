@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves
+from layoutsolve.frontend.tflite.lowering.quantization import limits, moves
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import TIE, lift
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
@@ -54,7 +54,7 @@ def _reduced(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-@lowers("MEAN", "SUM", "REDUCE_PROD", signature="FZ I -> =", quantised=INT8_AND_INT16)
+@lowers("MEAN", "SUM", "REDUCE_PROD", signature="FZ I -> =", quantized=INT8_AND_INT16)
 @lowers("REDUCE_MAX", "REDUCE_MIN", signature="FZ I -> =")
 @lowers("REDUCE_ANY", "REDUCE_ALL", signature="B I -> B")
 def reduce(call: Call) -> None:

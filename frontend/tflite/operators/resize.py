@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
@@ -73,7 +73,7 @@ def _scale(before: Dim, after: Dim) -> float | None:
     return float(ratio) if isinstance(ratio, int) else None
 
 
-@lowers("RESIZE_BILINEAR", signature="FQ I -> =", quantised=INT8_AND_INT16)
+@lowers("RESIZE_BILINEAR", signature="FQ I -> =", quantized=INT8_AND_INT16)
 def resize_bilinear(call: Call) -> None:
     """RESIZE_BILINEAR. LiteRT interpolates what is stored, and rounds halves away from zero."""
     x, shape = _target(call)

@@ -18,7 +18,7 @@ from layoutsolve.frontend.shapes import (
     strided_slice,
 )
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot

@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.quantization import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.arrangement import join

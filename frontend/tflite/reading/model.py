@@ -74,7 +74,7 @@ class Tensor:
 class Operator:
     """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case.
 
-    ``intermediates`` are tensors that hold nothing: they state how what lies inside of the operator is quantised.
+    ``intermediates`` are tensors that hold nothing: they state how what lies inside of the operator is quantized.
     ``unread`` says what of its options cannot be read, if anything. ``version`` is the one that the file states, 0 for
     an operator of no file.
     """

@@ -171,7 +171,7 @@ class _Reader(Reader):
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None
         if dtype in _PACKED:
             self.spend(len(raw) * _PACKED[dtype])
-        quant = self.quantization(found.record(schema.TENSOR_QUANTISATION))
+        quant = self.quantization(found.record(schema.TENSOR_QUANTIZATION))
         external = found.number(schema.TENSOR_EXTERNAL, UINT32)
         variable = bool(found.number(schema.TENSOR_VARIABLE, INT8))
         return Tensor(index, name, dtype, shape, signature, quant, data, variable, sparsity, external)
@@ -185,12 +185,12 @@ class _Reader(Reader):
         scale = self.vector(found, schema.QUANT_SCALE, np.float32)
         zero = self.vector(found, schema.QUANT_ZERO_POINT, np.int64)
         axis = found.number(schema.QUANT_AXIS, INT32)
-        if details not in (0, schema.CUSTOM_QUANTISATION):
+        if details not in (0, schema.CUSTOM_QUANTIZATION):
             return Quantization(scale, zero, axis, "unknown")
         return Quantization(scale, zero, axis) if scale.size else None
 
     def blocks(self, found: Record | None) -> Quantization:
-        """Quantisation per block as the file states it: scales and zero points are the indices of tensors.
+        """Quantization per block as the file states it: scales and zero points are the indices of tensors.
 
         A shape of blocks may be left out: then the last axis has the blocks.
         """
@@ -206,7 +206,7 @@ class _Reader(Reader):
         return Quantization(np.array([scales]), np.array([zeros]), axis, kind, max(size, 0))
 
     def blockwise(self, tensor: Tensor, tensors: tuple[Tensor, ...]) -> Tensor:
-        """A tensor that is quantised per block, with the scales and zero points that the tensors of its graph hold.
+        """A tensor that is quantized per block, with the scales and zero points that the tensors of its graph hold.
 
         The index of zero points is 0 in files that leave it out: tensor 0 counts only if it can hold them.
         """

@@ -80,8 +80,8 @@ BUILTIN_OPERATORS = frozenset(OPERATORS.values())
 CUSTOM = 32
 """The number that stands for all custom operators."""
 
-CUSTOM_QUANTISATION, BLOCKWISE = 1, 2
-"""The kinds of details that quantisation parameters may have, of those that are read."""
+CUSTOM_QUANTIZATION, BLOCKWISE = 1, 2
+"""The kinds of details that quantization parameters may have, of those that are read."""
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ CODE_NARROW, CODE_CUSTOM, CODE_VERSION, CODE_WIDE = range(4)
 number.
 """
 
-TENSOR_SHAPE, TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME, TENSOR_QUANTISATION, TENSOR_VARIABLE, TENSOR_SPARSITY = range(7)
+TENSOR_SHAPE, TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME, TENSOR_QUANTIZATION, TENSOR_VARIABLE, TENSOR_SPARSITY = range(7)
 TENSOR_SIGNATURE, TENSOR_EXTERNAL = 7, 10
 """The fields of a tensor. The external one is the number of the buffer outside of the file that holds its data, 0 for
 none.
 """
 
 QUANT_SCALE, QUANT_ZERO_POINT, QUANT_DETAILS_TYPE, QUANT_DETAILS, QUANT_AXIS = range(2, 7)
-"""The fields of quantisation parameters."""
+"""The fields of quantization parameters."""
 
 OPERATOR_CODE, OPERATOR_TENSORS = 0, (1, 2, 8)
 OPERATOR_CUSTOM, OPERATOR_LARGE_CUSTOM = 5, (9, 10)
@@ -139,7 +139,7 @@ DENSE, SPARSE_CSR = 0, 1
 """The fields of sparsity and of a sparse dimension, where a vector of indices has its type before it; its formats."""
 
 BLOCKS, BLOCK_SHAPE = (0, 1, 2), 3
-"""The fields of quantisation per block: the indices of tensors with scales and zero points and the size of a block, all
+"""The fields of quantization per block: the indices of tensors with scales and zero points and the size of a block, all
 numbers, and a vector of numbers.
 """
 

@@ -147,7 +147,7 @@ def one_hot(site: Site) -> Rule:
 
 
 @rule("DequantizeLinear", "QuantizeLinear")
-def quantised(site: Site) -> Rule | None:
+def quantized(site: Site) -> Rule | None:
     """Any layout where there is one scale; else the axis that has several stays whole, and so does one in blocks."""
     shape, scale = site.output().shape, site.required(1).shape
     dims = numbered(shape)

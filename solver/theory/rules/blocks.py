@@ -135,7 +135,7 @@ def pool(site: Site, rule: Rule) -> Idiom | None:
 
 
 def _real(site: Site) -> bool:
-    """Whether a node computes with floats of 32 bits, none of them quantised."""
+    """Whether a node computes with floats of 32 bits, none of them quantized."""
     return site.floating and site.output().dtype == "float32"
 
 

@@ -228,25 +228,25 @@ def _steps(kind: str, unbiased: Between | None) -> tuple[Step, ...]:
 
 
 def numbers(site: Site) -> str:
-    """What a product is of: the type of its result, and what is quantised.
+    """What a product is of: the type of its result, and what is quantized.
 
-    Floats times quantised weights are a product of floats, as what the weights mean is computed when a model is loaded;
-    but not where they have 4 bits or are quantised per block, for which runtimes have kernels of their own.
+    Floats times quantized weights are a product of floats, as what the weights mean is computed when a model is loaded;
+    but not where they have 4 bits or are quantized per block, for which runtimes have kernels of their own.
     """
     result, data, weights = site.output(), site.required(0), site.required(1)
     if site.floating:
         return result.dtype
     if data.quant is not None and weights.quant is not None and result.quant is not None:
-        return f"{result.dtype}, quantised" + ("" if site.input(2) is None else " with bias")
+        return f"{result.dtype}, quantized" + ("" if site.input(2) is None else " with bias")
     if data.quant is not None or result.quant is not None or weights.data is None:
         wide = data.quant is not None and data.dtype.endswith("16")  # for which no runtime has a kernel
-        return f"{result.dtype}, partly quantised{' to 16 bits' if wide else ''}"
+        return f"{result.dtype}, partly quantized{' to 16 bits' if wide else ''}"
     packed = weights.dtype in PACKED or (weights.quant is not None and weights.quant.block)
-    return f"{result.dtype}, quantised weights" if packed else result.dtype
+    return f"{result.dtype}, quantized weights" if packed else result.dtype
 
 
 def whole(site: Site) -> frozenset[str]:
-    """What is contracted keeps its order where a side is quantised per block: out of order it would take floats."""
+    """What is contracted keeps its order where a side is quantized per block: out of order it would take floats."""
     quants = [site.required(port).quant for port in (0, 1)]
     return frozenset("k" if any(quant is not None and quant.block for quant in quants) else ())
 

@@ -63,7 +63,7 @@ def counted(site: Site) -> Rule:
 
 
 @rule("DynamicQuantizeLinear")
-def quantising(site: Site) -> Rule:
+def quantizing(site: Site) -> Rule:
     """Any layout, the same on both sides, but for the step and the zero point, which are scalars."""
     dims = numbered(site.output().shape)
     every = tuple(label for labels in dims for label in labels)

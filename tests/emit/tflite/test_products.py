@@ -30,18 +30,18 @@ def turned(rank: int) -> list[int]:
 
 
 def model(
-    batches: tuple[tuple[int, ...], tuple[int, ...]], stored: tuple[bool, ...], quantised: bool
+    batches: tuple[tuple[int, ...], tuple[int, ...]], stored: tuple[bool, ...], quantized: bool
 ) -> onnx.ModelProto:
     """A MatMul whose operands are transposed before, and its result behind, where ``stored`` says so."""
     nodes, held, names = list[onnx.NodeProto](), list[onnx.TensorProto](), ["x", "z"]
     shapes = [[*batches[0], K, M] if stored[0] else [*batches[0], M, K]]
     shapes.append([*batches[1], N, K] if stored[1] else [*batches[1], K, N])
-    if quantised:
+    if quantized:
         held.append(numpy_helper.from_array(np.array(SCALE, np.float32), "s"))
         held.append(numpy_helper.from_array(np.array(ZERO, np.int8), "o"))
 
     def rounded(name: str) -> str:
-        if not quantised:
+        if not quantized:
             return name
         nodes.append(helper.make_node("QuantizeLinear", [name, "s", "o"], [f"{name}/q"]))
         nodes.append(helper.make_node("DequantizeLinear", [f"{name}/q", "s", "o"], [f"{name}/d"]))
@@ -66,22 +66,22 @@ def model(
     return onnx.shape_inference.infer_shapes(made)
 
 
-@pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
-def test_products_of_transposed_matrices(quantised: bool) -> None:
+@pytest.mark.parametrize("quantized", [False, True], ids=["float", "int8"])
+def test_products_of_transposed_matrices(quantized: bool) -> None:
     """No Transpose is left, and reference kernels and XNNPACK give what ONNX Runtime does, or the step beside it."""
     random = np.random.default_rng(4)
     for batches, stored in product(BATCHES, product((False, True), repeat=3)):
-        source = model(batches, stored, quantised)
+        source = model(batches, stored, quantized)
         shapes = [[each.dim_value for each in port.type.tensor_type.shape.dim] for port in source.graph.input]
         given = [(random.integers(-60, 60, shape) * SCALE).astype(np.float32) for shape in shapes]
         (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run(dict(zip("xz", given, strict=True)))
         found = layoutsolve.convert(source, to="tflite")
         names = [operator.name for operator in parse(found.content("")).subgraphs[0].operators]
-        assert "TRANSPOSE" not in names and names.count("DEQUANTIZE") == quantised, (batches, stored, names)
+        assert "TRANSPOSE" not in names and names.count("DEQUANTIZE") == quantized, (batches, stored, names)
         for delegate in (False, True):
             (made,) = litert().run(found.content(""), given, delegate=delegate).results
             assert made.shape == expected.shape
-            np.testing.assert_allclose(made, expected, rtol=1e-5, atol=SCALE * 1.01 if quantised else 1e-5)
+            np.testing.assert_allclose(made, expected, rtol=1e-5, atol=SCALE * 1.01 if quantized else 1e-5)
 
 
 def test_int8_products_by_constants_stay_on_int8() -> None:

@@ -79,7 +79,7 @@ def test_bytes_stay_bytes_by_way_of_onnx(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])
-def test_a_quantised_network_comes_back(target: str) -> None:
+def test_a_quantized_network_comes_back(target: str) -> None:
     """The same operators on the same weights, and the result within a step."""
     source = demo.mobilenet()
     found = layoutsolve.convert(layoutsolve.convert(source, target=target).model, to="tflite")

@@ -23,7 +23,7 @@ STEP, ZERO = np.float32(0.1), np.int8(-3)
 
 
 def model(op: str, dtype: str, channels: bool, on_bytes: bool = False) -> tuple[onnx.ModelProto, Array]:
-    """An operator by weights of a type, which are quantised for each of the ``channels`` or together; its operand may
+    """An operator by weights of a type, which are quantized for each of the ``channels`` or together; its operand may
     be int8 as well.
     """
     shape = SHAPES[op]
@@ -63,7 +63,7 @@ def model(op: str, dtype: str, channels: bool, on_bytes: bool = False) -> tuple[
 @pytest.mark.parametrize("dtype", ["float16", *LEAST])
 @pytest.mark.parametrize("op", SHAPES)
 def test_weights_stay_small(op: str, dtype: str) -> None:
-    """They are dequantised, or widened, where they are read: results are those of ONNX Runtime."""
+    """They are dequantized, or widened, where they are read: results are those of ONNX Runtime."""
     for channels in (False, True):
         source, x = model(op, dtype, channels)
         written = layoutsolve.convert(source, to="tflite").content("")

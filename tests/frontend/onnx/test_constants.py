@@ -17,7 +17,7 @@ def dense(layers: int, way: str, shared: bool) -> onnx.ModelProto:
     random, nodes, constants, last = np.random.default_rng(layers), [], [], "x"
     for at in range(layers):
         stored = random.normal(size=(8, 8)).astype({"cast": np.float16}.get(way, np.float32))
-        if way == "quantised":
+        if way == "quantized":
             stored = random.integers(-100, 100, (8, 8)).astype(np.int8)
             constants.append(numpy_helper.from_array(np.float32(0.01), f"s{at}"))
             nodes.append(helper.make_node("DequantizeLinear", [f"w{at}", f"s{at}"], [f"d{at}"]))
@@ -60,7 +60,7 @@ def test_a_view_in_place_of_another_operator_is_no_loss(op: str, objective: str)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 5])
-@pytest.mark.parametrize("way", ["plain", "cast", "quantised"])
+@pytest.mark.parametrize("way", ["plain", "cast", "quantized"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_transposes_of_constants_are_folded(layers: int, way: str, shared: bool) -> None:
     source = dense(layers, way, shared)

@@ -31,7 +31,7 @@ def test_bytes_are_read_as_images(seed: int) -> None:
     """ONNX Runtime has 8-bit images channels-last: a Transpose before a convolution is none there. It is not spared by
     reading a row as one long line, with an activation that is written out between it and its QuantizeLinear.
     """
-    written = layoutsolve.convert(network(NAMED["quantised"], seed)).model
+    written = layoutsolve.convert(network(NAMED["quantized"], seed)).model
     convolutions = [node for node in written.graph.node if node.op_type == "Conv"]
     assert convolutions
     for node in convolutions:
@@ -76,7 +76,7 @@ def test_narrow_images_are_multiplied_in_floats(seed: int) -> None:
 
 
 @pytest.mark.members(9)
-@pytest.mark.parametrize("name", sorted(NAMED.keys() - {"quantised", "windows"}))
+@pytest.mark.parametrize("name", sorted(NAMED.keys() - {"quantized", "windows"}))
 @pytest.mark.parametrize("seed", [60, 61])
 def test_results_stay(name: str, seed: int) -> None:
     source = network(NAMED[name], seed)

@@ -40,7 +40,7 @@ def agrees(source: ModelProto, given: Sequence[Feeds], error: float = 0) -> Mode
 
 def survives(source: ModelProto, given: Sequence[Feeds]) -> bool:
     """Whether ONNX Runtime loads a source that it optimises, and lives: QDQPropagationTransformer ends the process over
-    a view of what is dequantised that branches alone read, and moves QuantizeLinear without its type in others.
+    a view of what is dequantized that branches alone read, and moves QuantizeLinear without its type in others.
     """
 
     def work() -> None:
@@ -54,7 +54,7 @@ def survives(source: ModelProto, given: Sequence[Feeds]) -> bool:
     return True
 
 
-def quantised(model: ModelProto) -> bool:
+def quantized(model: ModelProto) -> bool:
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
     return any(
         node.op_type == "QuantizeLinear" for node in (*nodes, *(node for each in model.functions for node in each.node))
@@ -68,7 +68,7 @@ def test_results_stay(seed: int) -> None:
     writer, plain = kinds[seed % 3](seed)
     source, random = quirky(plain, seed), np.random.default_rng(seed)
     feeds = [writer.feeds(seed), {**writer.feeds(1), **given(source, random)}]
-    agrees(source, feeds, 0.12 if quantised(source) else 0)
+    agrees(source, feeds, 0.12 if quantized(source) else 0)
 
 
 @pytest.mark.members(15)
@@ -122,8 +122,8 @@ MOVING: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
 @pytest.mark.members(3)
 @pytest.mark.parametrize("dtype", STORED)
 def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str) -> None:
-    """Whatever reads dequantised numbers, loads and computes the same for every type that they are stored as; every
-    other one is quantised again.
+    """Whatever reads dequantized numbers, loads and computes the same for every type that they are stored as; every
+    other one is quantized again.
     """
     data = np.random.default_rng(0).normal(size=(1, 4, 4, 4)).astype(np.float32) / 4
     steps = {"s": np.float32(0.01), "z": np.array(7, dtype)}

@@ -179,7 +179,7 @@ def test_symbolic_block() -> None:
 
 @pytest.mark.parametrize("deepening", [False, True])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-def test_quantised(dtype: str, deepening: bool) -> None:
+def test_quantized(dtype: str, deepening: bool) -> None:
     """Stored integers stay views, which every runtime moves; not all have the operator for them."""
     quant = Quant(np.array([0.5], np.float32), np.array([3], dtype))
     for annotation in (quant, None):
@@ -187,7 +187,7 @@ def test_quantised(dtype: str, deepening: bool) -> None:
         assert recognise(graph) is graph
 
 
-def test_quantised_anew() -> None:
+def test_quantized_anew() -> None:
     """A view between two meanings is left alone."""
     quant, other = (Quant(np.array([scale], np.float32), np.array([3], "int8")) for scale in (0.5, 0.25))
     graph = by_hand(DCR_LAST, False, random_sizes(2, 2), "int8", quant)

@@ -234,17 +234,17 @@ def exported(net: Dynamic, x: int, block: int, conv: Callable[[int], int], numbe
 def model(dtype: str, block: int, depthwise: bool, activation: str) -> bytes:
     """Such a model of images of any number and size."""
     net = Dynamic(block)
-    quantised = dtype != "float32"
+    quantized = dtype != "float32"
     zero = 128 if dtype == "uint8" else 0
-    quants = {"x": Quant([0.02], [zero + 3]), "y": Quant([0.05], [zero])} if quantised else {}
+    quants = {"x": Quant([0.02], [zero + 3]), "y": Quant([0.05], [zero])} if quantized else {}
     x = net.builder.input("x", (1, 1, 1, 4), dtype, signature=(-1, -1, -1, 4), quant=quants.get("x"))
     kernel = net.random.normal(0, 0.4, (1, 3, 3, 4) if depthwise else (4, 3, 3, 4))
     stored = np.clip(np.round(kernel / 0.01), -127, 127) + zero
-    data = (stored.astype(dtype), Quant([0.01], [zero])) if quantised else (kernel.astype(np.float32), None)
+    data = (stored.astype(dtype), Quant([0.01], [zero])) if quantized else (kernel.astype(np.float32), None)
     weights = net.builder.constant("weights", data[0], quant=data[1])
     offsets = np.arange(4) * 100
     bias = net.builder.constant(
-        "bias", offsets.astype(np.int32 if quantised else np.float32), quant=Quant([0.0002], [0]) if quantised else None
+        "bias", offsets.astype(np.int32 if quantized else np.float32), quant=Quant([0.0002], [0]) if quantized else None
     )
 
     def conv(inside: int) -> int:

@@ -1,4 +1,4 @@
-"""Quantised activations as real numbers: the same without a rounding, saturated where integers would have been."""
+"""Quantized activations as real numbers: the same without a rounding, saturated where integers would have been."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def quant(random: np.random.Generator, dtype: str) -> Quant:
 
 
 def network(seed: int, count: int | None = None) -> Graph:
-    """A graph of random operators on quantised tensors, or of so many, of which the last one is an output, and one is
+    """A graph of random operators on quantized tensors, or of so many, of which the last one is an output, and one is
     as floats.
     """
     b, random = GraphBuilder(seed), np.random.default_rng(seed)

@@ -127,7 +127,7 @@ def test_what_is_something_else(case: str, seed: int) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("swish", [False, True])
 def test_models_are_read_so(swish: bool, dtype: str) -> None:
-    """In floats; quantised numbers are rounded between operators, and stay so."""
+    """In floats; quantized numbers are rounded between operators, and stay so."""
     builder, shape = Builder(), (1, 4, 4, 3)
     quant = None if dtype == "float32" else Quant([6 / 127], [0])
     x = builder.input("x", shape, dtype, quant=quant)

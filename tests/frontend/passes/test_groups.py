@@ -15,7 +15,7 @@ from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.frontend.passes.stored import assert_computes_the_same
 from tests.graphs import GraphBuilder, feeds, run
-from tests.networks import Quantised
+from tests.networks import Quantized
 
 OTHERS: Mapping[str, Mapping[str, int]] = {
     "": {}, "one": {"count": 1}, "narrow": {"read": 3}, "wide": {"read": 17}, "prime": {"count": 7, "read": 9},
@@ -101,7 +101,7 @@ def test_as_many_as_fit() -> None:
 @pytest.mark.parametrize(("target", "apart"), [("ort-cpu", False), ("openvino-cpu", True)])
 def test_models_are_written_so(target: str, apart: bool) -> None:
     """For targets that ask for it: fewer groups, and the same numbers at all levels."""
-    net = Quantised()
+    net = Quantized()
     made = net.model(net.conv(net.conv(net.input(1, 8, 8, 32), 32, groups=4), 16, 1))
     model = layoutsolve.convert(made.source, target=target).model
     counts = [each.i for node in model.graph.node for each in node.attribute if each.name == "group"]

@@ -1,4 +1,4 @@
-"""Convolutions of stored integers, and a QuantizeLinear by a scale for each channel, are quantised convolutions."""
+"""Convolutions of stored integers, and a QuantizeLinear by a scale for each channel, are quantized convolutions."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_others_stay(dtype: str) -> None:
 
 
 def convolutions(seed: int) -> bytes:
-    """A convolution and a depthwise one as the first quantisers wrote them."""
+    """A convolution and a depthwise one as the first quantizers wrote them."""
     builder, random = Builder(), np.random.default_rng(seed)
     x = image = builder.input("x", (1, 8, 8, 8), "uint8", quant=Steps([0.05], [120]))
     step = 0.05

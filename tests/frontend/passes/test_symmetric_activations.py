@@ -1,4 +1,4 @@
-"""Quantised activations in steps around zero: nothing is quantised with a zero point, and all saturates."""
+"""Quantized activations in steps around zero: nothing is quantized with a zero point, and all saturates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.random_models import network as model
 
 
 def zero_points(written: ModelProto) -> list[str]:
-    """The operators that quantise, or dequantise, by other types than int8, or by a zero point other than 0."""
+    """The operators that quantize, or dequantize, by other types than int8, or by a zero point other than 0."""
     held = {each.name: numpy_helper.to_array(each) for each in written.graph.initializer}
     found = []
     for node in written.graph.node:

@@ -66,7 +66,7 @@ def pad(b: Bytes, x: str) -> str:
 
 
 def in_branch(b: Bytes, x: str) -> str:
-    x = b.made("Abs", x)  # ONNX Runtime fails where a branch dequantises what nothing has quantised
+    x = b.made("Abs", x)  # ONNX Runtime fails where a branch dequantizes what nothing has quantized
     return b.branch(
         b.input(dtype="bool"), lambda: b.made("Mul", x, b.known(), keep=True), lambda: b.made("Sigmoid", x, keep=True)
     )

@@ -115,7 +115,7 @@ def test_constants_are_what_litert_computes(operator: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-def test_constants_are_quantised_as_litert_does(dtype: str) -> None:
+def test_constants_are_quantized_as_litert_does(dtype: str) -> None:
     zero = {"int8": -3, "uint8": 120, "int16": 0}[dtype]
     quant = Quant([0.125], [zero])
     numbers = np.concatenate([np.arange(-40, 40) / 16, [-1e4, 1e4]]).astype(np.float32)  # halves of steps among them

@@ -1,4 +1,4 @@
-"""Weights quantised per block: what the file has to say, how they are written, and what is refused."""
+"""Weights quantized per block: what the file has to say, how they are written, and what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALES = [0.25 * (1 + at) for at in range(8)]
 
 
 def dense(operator: str = "FULLY_CONNECTED", zeros: bool = False, **details: Any) -> bytes:
-    """A model of one operator whose weights are quantised in blocks of 32; ``details`` replace what the file says."""
+    """A model of one operator whose weights are quantized in blocks of 32; ``details`` replace what the file says."""
     builder = Builder()
     x = builder.input("x", (2, 64))
     quant = Quant(SCALES, [1] * 8 if zeros else [], 1, 32)
@@ -33,7 +33,7 @@ def dense(operator: str = "FULLY_CONNECTED", zeros: bool = False, **details: Any
     return builder.finish(out)
 
 
-def dequantise(model: onnx.ModelProto) -> onnx.NodeProto:
+def dequantize(model: onnx.ModelProto) -> onnx.NodeProto:
     (node,) = (node for node in model.graph.node if node.op_type == "DequantizeLinear")
     return node
 
@@ -41,7 +41,7 @@ def dequantise(model: onnx.ModelProto) -> onnx.NodeProto:
 @pytest.mark.parametrize("zeros", [False, True])
 def test_blocks_stay_blocks(zeros: bool) -> None:
     model = convert(dense(zeros=zeros)).model
-    node = dequantise(model)
+    node = dequantize(model)
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     stored = {each.name: each for each in model.graph.initializer}
     assert attributes == {"axis": 1, "block_size": 32}
@@ -61,7 +61,7 @@ def test_blocks_of_an_image() -> None:
     out = builder.tensor("out", (2, 4))
     builder.operator("FULLY_CONNECTED", [pooled, weights, -1], [out])
     model = convert(builder.finish(out)).model
-    assert dequantise(model).attribute
+    assert dequantize(model).attribute
     assert TensorProto.INT4 in {each.data_type for each in model.graph.initializer}
 
 
@@ -72,7 +72,7 @@ def test_opset() -> None:
 
 
 def test_shape_of_a_block() -> None:
-    node = dequantise(convert(dense(blockShape=[1, 32], blockSize=0)).model)
+    node = dequantize(convert(dense(blockShape=[1, 32], blockSize=0)).model)
     assert {attribute.name: attribute.i for attribute in node.attribute} == {"axis": 1, "block_size": 32}
 
 

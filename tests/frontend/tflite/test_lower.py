@@ -49,7 +49,7 @@ def test_groups() -> None:
     assert read(builder.finish(y, inputs=[x])).nodes[1].attributes["group"] == 2
 
 
-def quantised_conv(zero: int) -> Graph:
+def quantized_conv(zero: int) -> Graph:
     builder = Builder()
     x = builder.tensor("t0", (1, 4, 4, 2), "int8", quant=Quant([0.5], [0], 0))
     weights = builder.constant("t1", np.ones((1, 3, 3, 4)), "int8", quant=Quant([0.25, 0.5, 1, 2], [0] * 4, 3))
@@ -60,8 +60,8 @@ def quantised_conv(zero: int) -> Graph:
     return read(builder.finish(y, inputs=[x]), reading=Reading(storage=PLAIN))
 
 
-def test_quantisation_of_weights_and_bias() -> None:
-    graph = quantised_conv(-128)
+def test_quantization_of_weights_and_bias() -> None:
+    graph = quantized_conv(-128)
     before, conv, after = graph.nodes
     assert before.storage and after.storage and not conv.storage
     weights, bias = (graph.values[name] for name in conv.inputs[1:])
@@ -71,7 +71,7 @@ def test_quantisation_of_weights_and_bias() -> None:
 
 def test_fused_activation_stays_where_the_range_is_wider() -> None:
     """On stored integers, so that the convolution gives bytes."""
-    graph = quantised_conv(0)
+    graph = quantized_conv(0)
     conv, clip = graph.nodes[1:3]
     low, high = (graph.values[name].data for name in clip.inputs[1:])
     assert (clip.op, clip.storage) == ("Clip", True)

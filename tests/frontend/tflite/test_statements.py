@@ -69,7 +69,7 @@ def test_scales_per_channel_of_two_tensors(operator: str, where: int) -> None:
 @pytest.mark.parametrize("operator", ["ABS", "AVERAGE_POOL_2D", "EXP", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "TANH"])
 @pytest.mark.parametrize("where", range(2))
 def test_scales_per_channel_of_activations(operator: str, where: int) -> None:
-    assert declaration(operator).quantised
+    assert declaration(operator).quantized
     quants = [PER_TENSOR, PER_TENSOR]
     layoutsolve.convert(unary(operator, (quants[0], quants[1])))
     quants[where] = PER_CHANNEL

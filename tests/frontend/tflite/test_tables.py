@@ -97,30 +97,30 @@ def test_offsets_of_64_bits(offset: int, size: int) -> None:
         parse(packed(model))
 
 
-# -- quantisation and sparsity -----------------------------------------------------------------------------------------
+# -- quantization and sparsity -----------------------------------------------------------------------------------------
 
 
-def quantised(**given: Any) -> Any:
+def quantized(**given: Any) -> Any:
     return small([litert.TensorT(shape=[2, 3], type=9, quantization=litert.QuantizationParametersT(**given))])
 
 
-def test_quantisation() -> None:
+def test_quantization() -> None:
     tried = {"scale", "zeroPoint", "quantizedDimension", "details", "detailsType"}
     assert set(fields("QuantizationParameters")) == tried | PASSED_OVER["QuantizationParameters"]
     given = {"scale": [0.5, 0.25, 2.0**-40], "zeroPoint": [0, -(2**62), 7], "quantizedDimension": 1}
     for details in (None, litert.CustomQuantizationT(custom=[1])):
-        model = quantised(**given, min=[-1.0], max=[1.0], details=details, detailsType=int(details is not None))
+        model = quantized(**given, min=[-1.0], max=[1.0], details=details, detailsType=int(details is not None))
         found = only_tensor(model).quant
         assert found is not None
         assert (found.scale.tolist(), found.zero_point.tolist(), found.axis) == tuple(given.values())
         assert found.kind == "affine"
-    assert only_tensor(quantised(min=[-1.0], max=[1.0])).quant is None
-    assert only_tensor(quantised(scale=[1.0], zeroPoint=[0], quantizedDimension=-5)).quant.axis == -5  # type: ignore[union-attr]
+    assert only_tensor(quantized(min=[-1.0], max=[1.0])).quant is None
+    assert only_tensor(quantized(scale=[1.0], zeroPoint=[0], quantizedDimension=-5)).quant.axis == -5  # type: ignore[union-attr]
 
 
-def test_quantisation_along_several_axes() -> None:
+def test_quantization_along_several_axes() -> None:
     details = litert.MultiAxisQuantizationT(scales=0, quantizedDimensions=[0, 1])
-    found = only_tensor(quantised(details=details, detailsType=litert.QuantizationDetails.MultiAxisQuantization)).quant
+    found = only_tensor(quantized(details=details, detailsType=litert.QuantizationDetails.MultiAxisQuantization)).quant
     assert found is not None
     assert found.kind == "unknown"
 
@@ -142,7 +142,7 @@ def test_all_kinds_of_details() -> None:
 )
 def test_blocks(given: dict[str, Any], zeros: list[int], axis: int, block: int) -> None:
     assert set(fields("BlockwiseQuantization")) == {"scales", "zeroPoints", "blockSize", "blockShape"}
-    model = quantised(
+    model = quantized(
         details=litert.BlockwiseQuantizationT(**given), detailsType=litert.QuantizationDetails.BlockwiseQuantization
     )
     model.buffers += [litert.BufferT(data=np.array(data).view(np.uint8)) for data in _HELD]
@@ -165,7 +165,7 @@ def test_zero_points_of_blocks_in_the_first_tensor() -> None:
     """Its index is the default, which says that there are none unless the tensor can hold them."""
     kind = litert.QuantizationDetails.BlockwiseQuantization
     for data, expected in ((np.array([3, 4], np.int8), [3, 4]), (np.array([3, 4, 5], np.int8), [])):
-        model = quantised(details=litert.BlockwiseQuantizationT(scales=1, blockSize=2), detailsType=kind)
+        model = quantized(details=litert.BlockwiseQuantizationT(scales=1, blockSize=2), detailsType=kind)
         model.buffers += [litert.BufferT(data=each.view(np.uint8)) for each in (data, _HELD[0])]
         first = litert.TensorT(shape=[len(data)], type=9, buffer=1)
         model.subgraphs[0].tensors = [first, litert.TensorT(shape=[2], buffer=2), *model.subgraphs[0].tensors]

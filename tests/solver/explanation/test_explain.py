@@ -19,7 +19,7 @@ from layoutsolve.solver.explanation import remedy
 from layoutsolve.solver.explanation.explain import Explained, dimensions, explain
 from layoutsolve.solver.statement.assignment import Assignment
 from tests.graphs import GraphBuilder
-from tests.networks import Quantised
+from tests.networks import Quantized
 
 TITLES = {"Conv": "CONV_2D", "Gemm": "FULLY_CONNECTED", "Concat": "CONCATENATION"}
 
@@ -259,7 +259,7 @@ def test_dimensions() -> None:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    net = Quantised()
+    net = Quantized()
     x = net.conv(net.input(1, 8, 8, 3), 8, dilation=(2, 2), activation="RELU")
     x = net.conv(net.depthwise(x), 8, 1)
     path = tmp_path_factory.mktemp("demo") / "demo.tflite"
@@ -268,7 +268,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_demo(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A quantised network: the image is moved as int8, and to take it channels-first would avoid that."""
+    """A quantized network: the image is moved as int8, and to take it channels-first would avoid that."""
     explanation = layoutsolve.convert(demo).explain()
     (item,) = explanation.operators
     assert parties(item) == ("input t0", "CONV_2D#0")

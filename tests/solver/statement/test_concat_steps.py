@@ -132,8 +132,8 @@ def test_strategies(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.08])
-def test_quantised(scale: float) -> None:
-    """Steps have the result's scale: operands of another one are quantised anew once, as without steps."""
+def test_quantized(scale: float) -> None:
+    """Steps have the result's scale: operands of another one are quantized anew once, as without steps."""
     b = GraphBuilder()
     shapes = [(1, 3, size, size, 4) for size in (8, 4, 2)]
     rows = []

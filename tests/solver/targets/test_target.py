@@ -85,7 +85,7 @@ def _names(rule: Rule) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "quantised", "biased", "names"),
+    ("dtype", "quantized", "biased", "names"),
     [
         ("float32", False, True, "NT|TT|MatMul|swapped NN|swapped NT|swapped MatMul"),
         ("float32", True, True, "NT|TT|MatMul|swapped NN|swapped NT|swapped MatMul"),
@@ -94,14 +94,14 @@ def _names(rule: Rule) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("op", ["Gemm", "Conv"])
-def test_products_have_kernels(op: str, dtype: str, quantised: bool, biased: bool, names: str) -> None:
-    """What ONNX Runtime computes as it is written depends on what is quantised; a 1x1 Conv is a Gemm beside itself."""
+def test_products_have_kernels(op: str, dtype: str, quantized: bool, biased: bool, names: str) -> None:
+    """What ONNX Runtime computes as it is written depends on what is quantized; a 1x1 Conv is a Gemm beside itself."""
     builder, step = GraphBuilder(), np.array([0.5], np.float32)
     whole, scale = Quant(step, np.zeros(1, np.int8)), Quant(step, np.zeros(1, np.int8))
     units, image = ([], [4, 6]) if op == "Gemm" else ([1, 1], [4, 6, 3, 3])
     x = builder.input(*image, dtype=dtype, quant=whole if dtype == "int8" else None)
     weights = np.ones([5, 6, *units], np.int8)
-    rest = [builder.constant(weights, "int8" if quantised else "float32", scale if quantised else None)]
+    rest = [builder.constant(weights, "int8" if quantized else "float32", scale if quantized else None)]
     rest += [builder.constant(np.ones(5), "int32", scale) if dtype == "int8" else builder.weights(5)] * biased
     shape = [4, 5, *image[2:]]
     quant = whole if dtype == "int8" else None
@@ -241,10 +241,10 @@ def test_few_channels_take_a_transpose_at_either_end(channels: int) -> None:
 
 
 def test_the_most_precise_entry_counts() -> None:
-    table = {("Op", "NT"): 1, ("Op", "NT, int8"): 2, ("Op", "NT, quantised"): 3, ("Op", "NT, int8, quantised"): 4}
-    for kind, number in (("NT", 1), ("NT, float32", 1), ("NT, int8", 2), ("NT, int16, quantised", 3), ("TT", 0)):
+    table = {("Op", "NT"): 1, ("Op", "NT, int8"): 2, ("Op", "NT, quantized"): 3, ("Op", "NT, int8, quantized"): 4}
+    for kind, number in (("NT", 1), ("NT, float32", 1), ("NT, int8", 2), ("NT, int16, quantized", 3), ("TT", 0)):
         assert entry(table, "Op", kind, 0) == number
-    assert entry(table, "Op", "NT, int8, quantised", 0) == 4
+    assert entry(table, "Op", "NT, int8, quantized", 0) == 4
     assert entry(table, "Other", "NT", 0) == 0
 
 

@@ -248,11 +248,11 @@ def test_numbers_are_as_long_as_lines(operator: str, seed: int, computed: bool) 
 
 
 @pytest.mark.parametrize("operator", LINES)
-@pytest.mark.parametrize("form", ["quantised", "behind a product", "channels-first", "by pixel"])
+@pytest.mark.parametrize("form", ["quantized", "behind a product", "channels-first", "by pixel"])
 def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> None:
     """What a kernel on bytes takes, what a product takes as its bias, and what is not one for each last dimension."""
     b, image, numbers = GraphBuilder(), (1, 12, 10, 3), np.arange(1.0, 4)
-    quant = Quant(np.array([0.1], np.float32), np.array([3], np.uint8)) if form == "quantised" else None
+    quant = Quant(np.array([0.1], np.float32), np.array([3], np.uint8)) if form == "quantized" else None
     x = b.input(*image, dtype="uint8" if quant else "float32", quant=quant)
     if form == "behind a product":
         x = b.op("MatMul", x, b.weights(3, 3), shape=image)
@@ -262,7 +262,7 @@ def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> No
     written = apply(assign(graph, target=only(operator, "lines")))
     (node,) = (node for node in written.nodes if node.op == operator)
     kept = np.prod(written.values[node.inputs[1]].shape) == np.prod(wide)  # type: ignore[arg-type]
-    assert kept == (form != "quantised" or operator in ("Add", "Mul"))
+    assert kept == (form != "quantized" or operator in ("Add", "Mul"))
     data = feeds(graph, 1)
     np.testing.assert_array_equal(run(written, data)[0], run(graph, data)[0])
 

@@ -294,7 +294,7 @@ def _ranks(call: Call, scores: Value, limit: float) -> Value:
     """For each score in its row ``[classes, n]`` how many are not before it, so that equal scores come in order; 0 for
     scores below the limit.
 
-    ONNX says nothing about the order of equal scores, and quantised models have many.
+    ONNX says nothing about the order of equal scores, and quantized models have many.
     """
     shape = scores.shape
     (count,) = static(call, shape[1:], "number of boxes")

@@ -74,7 +74,7 @@ def pass_through(call: Call) -> None:
 
     Its attributes are the options as bytes, ``custom_options``, and those that a FlexBuffer map holds by name, as far
     as ONNX has attributes of their kind. Shapes are those that the file states. It reads and writes what is stored, so
-    quantised tensors are integers to it.
+    quantized tensors are integers to it.
     """
     name = call.operator.name.removeprefix("CUSTOM:")
     if not name or name in _VIEWS:

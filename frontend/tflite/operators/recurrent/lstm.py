@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot

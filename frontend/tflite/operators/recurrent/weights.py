@@ -46,7 +46,7 @@ class Matrix:
         return self._written(call, self.data.T, label, 1)
 
     def factor(self, call: Call, label: str) -> Value:
-        """Its transpose as floats, for a product in every step: integers are dequantised before the first one."""
+        """Its transpose as floats, for a product in every step: integers are dequantized before the first one."""
         found = self.columns(call, label)
         if found.quant is None:
             return found

@@ -11,7 +11,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.shapes import automatic, same_pads, window
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.dilated_convolution import EXPLICIT_PADS
-from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves, quant_of
+from layoutsolve.frontend.tflite.lowering.quantization import limits, moves, quant_of
 from layoutsolve.frontend.tflite.lowering.rounding import away, lift, lifted, steps
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
@@ -81,7 +81,7 @@ def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: S
 def write_activated(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
-    """Write a node and the operator's fused activation. In between the numbers are real, and quantised once, unless a
+    """Write a node and the operator's fused activation. In between the numbers are real, and quantized once, unless a
     kernel gives bytes: a clamp of real numbers that saturation does not imply would keep the operator from it.
     """
     bounds = open_bounds(activation(call), slot)
@@ -103,7 +103,7 @@ def _clamp_stored(call: Call, value: Value, bounds: tuple[float, float], slot: S
 
 
 def stored_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[int, int]:
-    """The least and the greatest integer that a quantised output stores within bounds, as LiteRT counts them."""
+    """The least and the greatest integer that a quantized output stores within bounds, as LiteRT counts them."""
     if slot.quant is None:
         raise TypeError(f"'{slot.name}' is not quantized")
     least, greatest = limits(slot.dtype)
@@ -201,7 +201,7 @@ def _explicit(call: Call, geometry: Sequence[tuple[Dim, int, int, int]], pads: S
 
 
 def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: Dim) -> Value | None:
-    """The bias of a convolution or contraction. A quantised one counts in steps of input scale times weight scale."""
+    """The bias of a convolution or contraction. A quantized one counts in steps of input scale times weight scale."""
     if bias is None:
         return None
     if x.quant is None or weights.quant is None or real_dtype(bias) == "float32":
@@ -272,7 +272,7 @@ def counted(call: Call, count: Dim, dtype: str, label: str) -> Value:
 
 
 def as_stored(call: Call, value: Value) -> Value:
-    """The stored integers of a quantised value, as numbers."""
+    """The stored integers of a quantized value, as numbers."""
     if value.quant is None:
         return value
     if value.data is not None:
@@ -281,7 +281,7 @@ def as_stored(call: Call, value: Value) -> Value:
 
 
 def lift_of(x: Value, slot: Slot) -> float:
-    """By how much a quantised value is to be raised where LiteRT gives it the scale of the output; 0 for the most."""
+    """By how much a quantized value is to be raised where LiteRT gives it the scale of the output; 0 for the most."""
     if x.quant is None or slot.quant is None or x.quant.axis is not None or slot.quant.axis is not None:
         return 0.0
     scale = float(slot.quant.scale[0])
@@ -304,13 +304,13 @@ def rounded_away(call: Call, slot: Slot) -> Slot:
 
 
 def as_steps(call: Call, value: Value) -> Value:
-    """A quantised value as floats that are what it stores."""
+    """A quantized value as floats that are what it stores."""
     slot = call.temporary("steps", value.dtype, steps(value.dtype))
     return call.write("Identity", [value], value.shape, slot, storage=True)
 
 
 def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:
-    """A value that is not quantised as numbers of another type; a constant is cast at once."""
+    """A value that is not quantized as numbers of another type; a constant is cast at once."""
     if value.dtype == dtype:
         return value
     if value.data is not None:

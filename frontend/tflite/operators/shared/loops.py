@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.quantisation import agree
+from layoutsolve.frontend.tflite.lowering.quantization import agree
 from layoutsolve.ir.graph import Array, Node, Value
 
 _COMPARED: Mapping[str, tuple[int, int]] = {

@@ -1,6 +1,6 @@
 """StableHLO operators: those that a TensorFlow Lite operator does as well, and simple ones of their own.
 
-They compute on what is stored: quantisation means nothing to LiteRT's kernels of them.
+They compute on what is stored: quantization means nothing to LiteRT's kernels of them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _PLAIN = ("float32", "float64", "float16", "int32", "int64", *_WIDER)
 PLAIN = "convert the model to TensorFlow Lite's own operators"
 
 
-def unquantised(call: Call) -> None:
-    """Refuse quantised tensors, for which LiteRT has no kernel."""
+def unquantized(call: Call) -> None:
+    """Refuse quantized tensors, for which LiteRT has no kernel."""
     results = [call.slot(position).quant for position in range(len(call.operator.outputs))]
     if any(quant is not None for quant in (*(value.quant for value in call.inputs()), *results)):
         raise GapError("it computes on quantized tensors", PLAIN)
@@ -91,7 +91,7 @@ def unquantised(call: Call) -> None:
 @lowers("STABLEHLO_WHILE", signature="FZBSCR* -> FZBSCR*")
 def same(call: Call) -> None:
     """Operators that TensorFlow Lite has under another name."""
-    unquantised(call)
+    unquantized(call)
     name = _SAME[call.operator.name]
     if name in ("DIV", "SUB"):
         alike(call)
@@ -111,7 +111,7 @@ def power(call: Call) -> None:
     """Powers; of integers by constants they are products, which wrap where they are larger than their type and are
     exact: ONNX's Pow computes them as float64.
     """
-    unquantised(call)
+    unquantized(call)
     a, b = alike(call)
     if a.dtype.startswith("float") or (a.dtype not in _WIDER and (b.data is None or b.data.min(initial=0) < 0)):
         own_lowering("POW")(call.restated({}, "POW"))
@@ -195,7 +195,7 @@ def shift(call: Call) -> None:
 @lowers("STABLEHLO_REMAINDER", signature="FZ = -> =")
 def remainder(call: Call) -> None:
     """The remainder with the sign of the dividend."""
-    unquantised(call)
+    unquantized(call)
     a, b = alike(call)
     check_divisor(call, b)
     call.write("Mod", [a, b], a.shape, call.slot(), fmod=1)
@@ -204,7 +204,7 @@ def remainder(call: Call) -> None:
 @lowers("STABLEHLO_CBRT", signature="F -> =")
 def cube_root(call: Call) -> None:
     """The cube root, with the sign of its operand."""
-    unquantised(call)
+    unquantized(call)
     x = call.input(0)
     if not x.dtype.startswith("float"):
         raise ModelError(f"{call.origin} takes the root of {x.dtype}")
@@ -217,7 +217,7 @@ def cube_root(call: Call) -> None:
 @lowers("STABLEHLO_CLAMP", signature="FZ = = -> =")
 def clamp(call: Call) -> None:
     """The second operand between the first and the third, which may be scalars."""
-    unquantised(call)
+    unquantized(call)
     low, x, high = call.inputs()
     if len({low.dtype, x.dtype, high.dtype}) != 1 or any(each.shape not in ((), x.shape) for each in (low, high)):
         raise ModelError(f"{call.origin} clamps {x} to {low} and {high}")
@@ -230,7 +230,7 @@ def clamp(call: Call) -> None:
 @lowers("STABLEHLO_COMPARE", signature="FZB = -> B")
 def compare(call: Call) -> None:
     """A comparison, by its direction."""
-    unquantised(call)
+    unquantized(call)
     direction = call.option("comparison_direction")
     if not 0 <= direction < len(_COMPARISONS):
         raise ModelError(f"{call.origin} compares in the unknown direction {direction}")

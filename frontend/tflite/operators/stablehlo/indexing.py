@@ -19,7 +19,7 @@ from layoutsolve.frontend.tflite.operators.gathering import write_gather
 from layoutsolve.frontend.tflite.operators.reduction import write_pool, write_reduced, write_windows
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, static, store, write_extremum
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantized
 from layoutsolve.frontend.tflite.operators.stablehlo.movement import padded
 from layoutsolve.ir.graph import Value
 
@@ -76,7 +76,7 @@ def reduce_window(call: Call) -> None:
 @lowers("STABLEHLO_REDUCE", signature="FZB = -> =")
 def reduce(call: Call) -> None:
     """A reduction over axes, from a number on."""
-    unquantised(call)
+    unquantized(call)
     if call.arity != 2:
         raise GapError("it reduces several tensors at once", _ONE_OPERATOR)
     x, start = call.inputs()

@@ -14,14 +14,14 @@ from layoutsolve.frontend.tflite.operators.padding import gaps, write_dilated, w
 from layoutsolve.frontend.tflite.operators.scattering import kept_inside, write_update
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, as_stored, counted, static, store
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantized
 from layoutsolve.ir.graph import Dim, Value, product
 
 
 @lowers("STABLEHLO_RESHAPE", signature="FZB -> =")
 def reshape(call: Call) -> None:
     """A reshape to what the output is declared as."""
-    unquantised(call)
+    unquantized(call)
     call.reshape(call.input(0), declared(call), call.slot())
 
 
@@ -36,7 +36,7 @@ def declared(call: Call) -> tuple[int, ...]:
 @lowers("STABLEHLO_TRANSPOSE", signature="FZB -> =")
 def transpose(call: Call) -> None:
     """A permutation of axes."""
-    unquantised(call)
+    unquantized(call)
     x, perm = call.input(0), tuple(call.option("permutation", ()))
     if sorted(perm) != list(range(len(x.shape))):
         raise ModelError(f"{call.origin} has the permutation {list(perm)} for rank {len(x.shape)}")
@@ -46,7 +46,7 @@ def transpose(call: Call) -> None:
 @lowers("STABLEHLO_SLICE", signature="FZB -> =")
 def slice_(call: Call) -> None:
     """A slice with steps."""
-    unquantised(call)
+    unquantized(call)
     x = call.input(0)
     starts, ends, steps = (call.option(key, ()) for key in ("start_indices", "limit_indices", "strides"))
     steps = steps or (1,) * len(x.shape)
@@ -62,7 +62,7 @@ def slice_(call: Call) -> None:
 @lowers("STABLEHLO_CONCATENATE", signature="FZB =* -> =")
 def concatenate(call: Call) -> None:
     """A concatenation."""
-    unquantised(call)
+    unquantized(call)
     parts = call.inputs()
     if not parts:
         raise ModelError(f"{call.origin} has no inputs")
@@ -72,7 +72,7 @@ def concatenate(call: Call) -> None:
 @lowers("STABLEHLO_BROADCAST_IN_DIM", signature="FZB -> =")
 def broadcast_in_dim(call: Call) -> None:
     """Axes put at given places, and everything broadcast to the shape of the output."""
-    unquantised(call)
+    unquantized(call)
     x, places, shape = call.input(0), tuple(call.option("broadcast_dimensions", ())), declared(call)
     wrong = len(places) != len(x.shape) or len(set(places)) != len(places)
     if wrong or any(not 0 <= place < len(shape) for place in places):
@@ -93,7 +93,7 @@ def broadcast_in_dim(call: Call) -> None:
 @lowers("STABLEHLO_IOTA", signature="-> FZ")
 def iota(call: Call) -> None:
     """Numbers that count along one axis."""
-    unquantised(call)
+    unquantized(call)
     shape, slot = declared(call), call.slot()
     axis = axis_of(call.option("iota_dimension"), len(shape))
     along = tuple(size if at == axis else 1 for at, size in enumerate(shape))
@@ -117,7 +117,7 @@ def _scalars(call: Call, first: int, rank: int) -> Value:
 @lowers("STABLEHLO_DYNAMIC_SLICE", signature="FZB I* -> =")
 def dynamic_slice(call: Call) -> None:
     """Slice of static size from computed indices, clamped into the tensor."""
-    unquantised(call)
+    unquantized(call)
     x, counts = call.input(0), tuple(call.option("slice_sizes", ()))
     sizes = static(call, x.shape, "shape")
     if len(counts) != len(sizes) or any(not 0 <= count <= size for count, size in zip(counts, sizes, strict=True)):
@@ -135,7 +135,7 @@ def dynamic_slice(call: Call) -> None:
 @lowers("STABLEHLO_DYNAMIC_UPDATE_SLICE", signature="FZB = I* -> =")
 def dynamic_update_slice(call: Call) -> None:
     """Replace a part of a tensor, from computed indices."""
-    unquantised(call)
+    unquantized(call)
     x = call.input(0)
     if not x.shape:
         store(call, call.input(1), call.slot())

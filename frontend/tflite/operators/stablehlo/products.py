@@ -10,14 +10,14 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import static
-from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import PLAIN, unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import PLAIN, unquantized
 from layoutsolve.ir.graph import Value, product
 
 
 @lowers("STABLEHLO_DOT_GENERAL", signature="FZ FZ -> FZ")
 def dot_general(call: Call) -> None:
     """A product over some axes of both sides, for each index of others: a MatMul of matrices."""
-    unquantised(call)
+    unquantized(call)
     sides = []
     for position, side in enumerate(("lhs", "rhs")):
         value = call.input(position)
@@ -55,7 +55,7 @@ def _matrix(call: Call, x: Value, perm: tuple[int, ...], shape: Any) -> Value:
 @lowers("STABLEHLO_CONVOLUTION", signature="FZ FZ -> FZ")
 def convolution(call: Call) -> None:
     """A convolution with its axes in any order."""
-    unquantised(call)
+    unquantized(call)
     x, kernel = call.inputs()
     count = len(call.option("input_spatial_dimensions", ()))
     places = _convolved_axes(call, count)

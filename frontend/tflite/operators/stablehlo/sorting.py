@@ -18,7 +18,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.shared.common import cast_to, store
-from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantised
+from layoutsolve.frontend.tflite.operators.stablehlo.elementwise import unquantized
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.graph import Array, Value
 
@@ -76,7 +76,7 @@ def sort(call: Call) -> None:
 
     LiteRT has no kernel. Where the comparator says nothing about NaN, neither does StableHLO.
     """
-    unquantised(call)
+    unquantized(call)
     operands = call.inputs()
     shape = operands[0].shape
     if len(call.operator.outputs) != len(operands) or not all(call.agree(shape, each.shape) for each in operands):

@@ -78,7 +78,7 @@ CASES: Sequence[Case] = (
 
 
 def model(case: Case, dtype: str) -> onnx.ModelProto:
-    """An operator, whose operands and result are quantised."""
+    """An operator, whose operands and result are quantized."""
     op, shapes, weights, behind, kept, attributes = case
     kind, zero = np.dtype(dtype), ZEROS[dtype]
     nodes, held, names = [], [], []
@@ -118,7 +118,7 @@ def model(case: Case, dtype: str) -> onnx.ModelProto:
 @pytest.mark.members(72)
 @pytest.mark.parametrize("dtype", ZEROS)
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_quantised_operator(number: int, dtype: str) -> None:
+def test_quantized_operator(number: int, dtype: str) -> None:
     """LiteRT gives what ONNX Runtime does, or the step beside it."""
     case = CASES[number]
     source, scale = model(case, dtype), SCALES[0] if case[4] else SCALES[2]
@@ -158,7 +158,7 @@ def test_steps_of_any_ratio(number: int, dtype: str, monkeypatch: pytest.MonkeyP
     """A result may be in much smaller, or larger, steps than what it is computed of, with XNNPACK too."""
     for ratio in (1e-4, 1e-3, 1e-2, 1e2):
         scales = (*SCALES[:2], SCALES[0] * ratio)
-        monkeypatch.setattr("tests.emit.tflite.test_quantised.SCALES", scales)
+        monkeypatch.setattr("tests.emit.tflite.test_quantized.SCALES", scales)
         source = model(STEEP[number], dtype)
         given = [
             (RANDOM.integers(-100, 100, shape) * np.float32(each)).astype(np.float32)
@@ -181,7 +181,7 @@ def test_steps_next_to_zero(place: int, dtype: str, monkeypatch: pytest.MonkeyPa
     """
     for case, tiny in (*product((STEEP[0], STEEP[2], STEEP[4]), (1e-8, 1e-12)), (STEEP[2], 1e-38)):
         scales = tuple(tiny if number == place else each for number, each in enumerate(SCALES))
-        monkeypatch.setattr("tests.emit.tflite.test_quantised.SCALES", scales)
+        monkeypatch.setattr("tests.emit.tflite.test_quantized.SCALES", scales)
         source = model(case, dtype)
         if tiny < np.finfo(np.float32).tiny:
             with pytest.raises(UnsupportedError, match="smaller than kernels divide by"):

@@ -53,7 +53,7 @@ def moved_too_far(scope: Scope, node: NodeProto) -> list[NodeProto]:
         return []
 
     def ends(name: str) -> bool:
-        """Whether a value is quantised at once."""
+        """Whether a value is quantized at once."""
         readers = scope.readers.get(name, ())
         return name not in scope.results and all(reader.op_type == "QuantizeLinear" for reader in readers)
 
@@ -80,7 +80,7 @@ def _is_broken(scope: Scope, node: NodeProto) -> bool:
     return scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == TensorProto.INT8
 
 
-def requantised(scope: Scope, node: NodeProto) -> list[NodeProto]:
+def requantized(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """QuantizeLinear that requantize to other parameters: ONNX Runtime would merge the two roundings into one."""
     before = scope.origin(node.input[0])
     if before is None or before.op_type != "QuantizeLinear":
@@ -169,17 +169,17 @@ def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def slower_in_bytes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """What quantises a result that int8 kernels take longer for than floats."""
+    """What quantizes a result that int8 kernels take longer for than floats."""
     readers = [each for each in scope.readers.get(node.output[0], ()) if each.op_type == "QuantizeLinear"]
     zeros = (scope.constants.get(each.input[2]) for each in readers if len(each.input) > 2)
-    data = [_dequantised(scope, name) for name in node.input[:2]]
+    data = [_dequantized(scope, name) for name in node.input[:2]]
     if None in data or not readers or not all(zero is not None and zero.data_type in _BYTES for zero in zeros):
         return ()
     stored = [*filter(None, data), readers[0].output[0]]
     return readers if IS_SLOWER[node.op_type](scope, node, stored) else ()
 
 
-def _dequantised(scope: Scope, name: str) -> str | None:
+def _dequantized(scope: Scope, name: str) -> str | None:
     """The stored tensor that a value is made of, None where it is none."""
     node = scope.producers.get(name)
     return node.input[0] if node is not None and node.op_type == "DequantizeLinear" else None
@@ -269,7 +269,7 @@ def _alike(scope: Scope, node: NodeProto, after: NodeProto) -> bool:
 
 
 def _between(scope: Scope, node: NodeProto, result: str) -> bool:
-    """Whether what a product reads was quantised, and its result is quantised."""
+    """Whether what a product reads was quantized, and its result is quantized."""
     before = scope.origin(node.input[0]) if node.input else None
     if before is None or before.op_type != "DequantizeLinear":
         return False
@@ -277,7 +277,7 @@ def _between(scope: Scope, node: NodeProto, result: str) -> bool:
 
 
 def _overflows(scope: Scope, node: NodeProto, name: str) -> bool:
-    """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
+    """Whether 32 bits do not hold what is added to a product of quantized numbers, in steps of both scales."""
     bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
     if first is not None and first.size > 1:  # of an axis of its own, for which there is no kernel
         return False
@@ -289,7 +289,7 @@ def _overflows(scope: Scope, node: NodeProto, name: str) -> bool:
 
 
 def _scale(scope: Scope, name: str) -> Array | None:
-    """The scales of numbers that were quantised, None of others."""
+    """The scales of numbers that were quantized, None of others."""
     made = scope.origin(name)
     if made is None or made.op_type != "DequantizeLinear" or len(made.input) < 2:
         return None

@@ -1,10 +1,10 @@
-"""Random networks of bytes on other processors: of TensorFlow Lite, and of ONNX Runtime's quantiser in its three ways.
+"""Random networks of bytes on other processors: of TensorFlow Lite, and of ONNX Runtime's quantizer in its three ways.
 
 Convolutions, also depthwise, by groups and transposed, and dense layers, by weights with one scale or many and with
 zero points, are converted in one of the ways that there are for bytes. They must give on a processor that qemu emulates
 what they give on this one, beyond what ONNX Runtime's optimiser changes here.
 
-    python -m experiments.fuzz.quantised_networks [--count 2200] [--first 0] [--processors Haswell SandyBridge]
+    python -m experiments.fuzz.quantized_networks [--count 2200] [--first 0] [--processors Haswell SandyBridge]
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import layoutsolve
 from experiments.compare.processors import differences
 from tests.builder import Quant
-from tests.networks import Network, Quantised
+from tests.networks import Network, Quantized
 
 OPTIONS: Sequence[Mapping[str, Any]] = (
     {}, {"quant": "qoperator"}, {"quant": "qoperator", "contrib": True}, {"objective": "min-latency"},
@@ -34,7 +34,7 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
 """How networks of bytes are converted."""
 
 FORMATS = (QuantFormat.QDQ, QuantFormat.QOperator, None)
-"""How ONNX Runtime quantises: ahead, in two forms, or when a model runs."""
+"""How ONNX Runtime quantizes: ahead, in two forms, or when a model runs."""
 
 LAYERS = ("conv", "conv", "depthwise", "groups", "transposed", "dense")
 """What a network is drawn from."""
@@ -46,7 +46,7 @@ INTEGERS = {"name": "integers", "extends": "ort-cpu", "dynamic": {"tensor": 1, "
 """The default target, which computes hybrid layers of all sizes in integers."""
 
 
-class Bytes(Quantised):
+class Bytes(Quantized):
     """Each layer's weights have one scale, one for each result, or a zero point."""
 
     def __init__(self, draw: random.Random) -> None:
@@ -87,9 +87,9 @@ class _Samples(CalibrationDataReader):
 
 
 def network(seed: int, folder: Path) -> onnx.ModelProto:
-    """A random network, converted: of bytes in TensorFlow Lite, hybrid there, or of floats that are then quantised."""
+    """A random network, converted: of bytes in TensorFlow Lite, hybrid there, or of floats that are then quantized."""
     draw = random.Random(seed)
-    family = (_of_bytes, _quantised, _of_bytes, _quantised, _hybrid)[seed % 5]
+    family = (_of_bytes, _quantized, _of_bytes, _quantized, _hybrid)[seed % 5]
     return family(draw, folder)
 
 
@@ -115,9 +115,9 @@ def _hybrid(draw: random.Random, folder: Path) -> onnx.ModelProto:
     return layoutsolve.convert(net.model(x).source, target=target, dynamic="integer").model
 
 
-def _quantised(draw: random.Random, folder: Path) -> onnx.ModelProto:
+def _quantized(draw: random.Random, folder: Path) -> onnx.ModelProto:
     plain = layoutsolve.convert(chain(Network(), draw), inputs="nchw", outputs="nchw").model
-    made, kind = folder / "quantised.onnx", draw.choice(FORMATS)
+    made, kind = folder / "quantized.onnx", draw.choice(FORMATS)
     each, symmetric = draw.random() < 0.5, {"WeightSymmetric": draw.random() < 0.5}
     if kind is None:
         quantize_dynamic(plain, made, per_channel=each, weight_type=QuantType.QInt8, extra_options=symmetric)

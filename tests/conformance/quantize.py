@@ -35,9 +35,9 @@ def casts(table: Table) -> None:
         table.add(f"bool-to-{dtype}", [table.booleans(3, 5)], plain(dtype), _types("bool", dtype))
     half = Operand(table.real(3, 5).values.astype(np.float16), "float16")
     table.add("float16-to-float32", [half], plain("float32"), _types("float16", "float32"))
-    table.add("int8-to-quantised", [table.integers(2, 9, dtype="int8")], result("int8"), _types("int8", "int8"))
-    quantised = table.quantised("int8", 2, 30)
-    table.add("quantised-to-float32", [quantised], plain("float32"), _types("int8", "float32"))
+    table.add("int8-to-quantized", [table.integers(2, 9, dtype="int8")], result("int8"), _types("int8", "int8"))
+    quantized = table.quantized("int8", 2, 30)
+    table.add("quantized-to-float32", [quantized], plain("float32"), _types("int8", "float32"))
 
 
 _NUMBERS = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -57,16 +57,16 @@ def _types(source: str, target: str) -> dict[str, str]:
 
 
 @cases("QUANTIZE")
-def quantising(table: Table) -> None:
+def quantizing(table: Table) -> None:
     for dtype in ("int8", "uint8", "int16"):
         table.add(f"float32-to-{dtype}", [table.real(2, 3, 40, low=-3, high=3)], result(dtype, -2, 2))
         for target in ("int8", "uint8", "int16"):
             if "int16" in (dtype, target) and "uint8" in (dtype, target):
                 continue
-            source = table.quantised(dtype, 2, 60, low=-2, high=2)
+            source = table.quantized(dtype, 2, 60, low=-2, high=2)
             table.add(f"{dtype}-to-{target}", [source], result(target, -2, 2))
             table.add(f"{dtype}-to-{target}-narrow", [source], result(target, -1, 0.5))
-    same = table.quantised("int8", 2, 200)
+    same = table.quantized("int8", 2, 200)
     shifted = Operand(dtype="uint8", quant=Quant([same.scale], [fitted("uint8", -1, 1).zero_point[0]]))
     table.add("int8-to-uint8-shifted", [same], shifted, steps=0)
     per_channel = Quant([0.01, 0.02, 0.03], [0, 0, 0], 2)
@@ -75,15 +75,15 @@ def quantising(table: Table) -> None:
 
 @cases("QUANTIZE")
 def widening(table: Table) -> None:
-    source = table.quantised("int16", 2, 600, low=-3, high=3)
+    source = table.quantized("int16", 2, 600, low=-3, high=3)
     for scale in (1.5e-07, 1.7e-09):
         table.add(f"int16-to-int32-{scale:.0e}", [source], Operand(dtype="int32", quant=Quant([scale], [0])))
 
 
 @cases("DEQUANTIZE")
-def dequantising(table: Table) -> None:
+def dequantizing(table: Table) -> None:
     for dtype in ("int8", "uint8", "int16"):
-        table.add(dtype, [table.quantised(dtype, 2, 60, low=-1, high=3)])
+        table.add(dtype, [table.quantized(dtype, 2, 60, low=-1, high=3)])
     data = table.random.integers(-127, 128, (2, 3, 4)).astype(np.int8)
     for axis in range(3):
         count = data.shape[axis]
@@ -109,7 +109,7 @@ def imitating(table: Table) -> None:
 def expanded(table: Table) -> None:
     """A sparse constant, by rows or by blocks, is multiplied by an input."""
     for dtype, (height, width) in product(("float32", "float16", "int8"), ((1, 1), (2, 1), (2, 3))):
-        numbers = table.quantised("int8", 4, 6) if dtype == "int8" else table.real(4, 6)
+        numbers = table.quantized("int8", 4, 6) if dtype == "int8" else table.real(4, 6)
         kept = np.kron(np.array([[1, 0, 1], [0, 0, 1]]), np.ones((2, 2))).astype(bool)
         data = np.where(kept, numbers.values, 0).astype(dtype)
         made = _sparse(Operand(data, dtype, numbers.quant), (height, width), table.real(4, 6).values)

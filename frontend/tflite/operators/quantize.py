@@ -1,4 +1,4 @@
-"""Changes of type and of quantisation."""
+"""Changes of type and of quantization."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantization import limits
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
@@ -34,7 +34,7 @@ _NUMBERS = (
 
 @lowers("QUANTIZE", signature="FZ -> Z")
 def quantize(call: Call) -> None:
-    """QUANTIZE, also from one quantisation to another."""
+    """QUANTIZE, also from one quantization to another."""
     x, slot = call.input(0), call.slot()
     if x.dtype == "int32" and slot.quant is not None:
         _from_wide(call, x, slot)
@@ -122,7 +122,7 @@ def dequantize(call: Call) -> None:
 
 @lowers("FAKE_QUANT", signature="F -> =")
 def fake_quant(call: Call) -> None:
-    """FAKE_QUANT: float numbers clamped and rounded as if quantised; the range is moved so that zero is a step."""
+    """FAKE_QUANT: float numbers clamped and rounded as if quantized; the range is moved so that zero is a step."""
     x, slot = call.input(0), call.slot()
     low, high, bits = np.float32(call.option("min")), np.float32(call.option("max")), call.option("num_bits")
     if call.option("narrow_range", False):
@@ -145,7 +145,7 @@ def fake_quant(call: Call) -> None:
 
 @lowers("CAST", signature="FZBC -> FZBC")
 def cast(call: Call) -> None:
-    """CAST of what is stored; quantisation parameters mean nothing to it."""
+    """CAST of what is stored; quantization parameters mean nothing to it."""
     x, slot = call.input(0), call.slot()
     if x.dtype not in _NUMBERS or slot.dtype not in _NUMBERS:
         raise GapError(f"it casts {x.dtype} to {slot.dtype}", "keep complex numbers and strings out of the model")

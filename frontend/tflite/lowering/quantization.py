@@ -1,4 +1,4 @@
-"""Quantisation parameters: from tensors to the graph's annotations, and what storage of them allows."""
+"""Quantization parameters: from tensors to the graph's annotations, and what storage of them allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOR_INFINITE = np.float32(2.0**60)
 is divided by it, and the zero point is left. Products of two such scales are finite.
 """
 
-_QUANTISED = ("int2", "int4", "uint4", "int8", "uint8", "int16")
+_QUANTIZED = ("int2", "int4", "uint4", "int8", "uint8", "int16")
 
 
 @cache
@@ -35,10 +35,10 @@ def limits(dtype: str) -> tuple[int, int]:
 def quant_of(tensor: Tensor) -> Quant | None:
     """The annotation of a tensor. Parameters on other types than small integers mean nothing to any operator.
 
-    Scales of zero make the numbers of a constant zeros; on what is computed they say that it is not quantised.
+    Scales of zero make the numbers of a constant zeros; on what is computed they say that it is not quantized.
     """
     stated = tensor.quant
-    if stated is None or tensor.dtype not in _QUANTISED:
+    if stated is None or tensor.dtype not in _QUANTIZED:
         return None
     if stated.kind not in ("affine", "blockwise"):
         raise GapError(f"tensor '{tensor.name}' is quantized by scales of several axes", "quantize it per channel")
@@ -115,7 +115,7 @@ def agree(one: Quant | None, other: Quant | None) -> bool:
     return one is other or (one is not None and one.matches(other))
 
 
-def requantised(data: Array, before: Quant, after: Quant) -> Array:
+def requantized(data: Array, before: Quant, after: Quant) -> Array:
     """Stored integers that mean the same by other parameters of the whole tensor, as near as they come."""
     steps = np.rint(before.real(data) / after.scale[0]) + np.float32(after.zero_point[0])
     result: Array = np.clip(steps, *limits(data.dtype.name)).astype(data.dtype)

@@ -1,4 +1,4 @@
-"""Quantisation written out: each stored tensor has one QuantizeLinear and one DequantizeLinear at most."""
+"""Quantization written out: each stored tensor has one QuantizeLinear and one DequantizeLinear at most."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def meaning(graph: Graph, data: Array) -> Array:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_one_of_each(seed: int) -> None:
-    """O operators over T quantised tensors are O + 2T nodes at most, but for barriers, and give what they mean."""
+    """O operators over T quantized tensors are O + 2T nodes at most, but for barriers, and give what they mean."""
     graph = network(seed)
     nodes = list(nodes_of(serialise(graph).graph))
     made, read = (Counter(node.input[0] for node in nodes if node.op_type == "DequantizeLinear"),
