@@ -50,7 +50,8 @@ def test_foreign_words_are_found() -> None:
         "dense layer, plain kernels, as far off as LiteRT's, departs, constants in a file, copies of constants, "
         "the ends, each end, known beforehand, guards, open sizes, regions, it turns, motions, flooding, ways to run, "
         "rows of an operator, chosen rows, hidden ones, tiers, for these orders, closure, capped, offers, "
-        "what is paid, struck out, hang together, charged, counted work, out of the question, told, says"
+        "what is paid, struck out, hang together, charged, counted work, out of the question, told, says, "
+        "quantised numbers"
     )
     assert not [better for pattern, better in words.PATTERNS if not pattern.search(examples)]
     legitimate = (

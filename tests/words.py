@@ -72,6 +72,7 @@ WORDS: Mapping[str, Sequence[str]] = {
     "deterministic work limit": (r"\bcounted work\b",),
     "rejected": (r"\bout of the question\b",),
     "reports, describes, lists": (r"\btold\b|\btells?\b|\btelling\b",),
+    "quantized, quantization": (r"\b\w*[Qq]uantis\w*",),
     "states, describes, shows": (r"\bsays?\b|\bsaid\b|\bsaying\b",),
 }
 """By the field's word, patterns of what stands in its place."""
