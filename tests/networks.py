@@ -132,7 +132,7 @@ class Network:
     def reshape(self, x: int, *shape: int) -> int:
         """With an open batch the shape is computed, as TensorFlow does it: SHAPE, STRIDED_SLICE, PACK."""
         if not self.dynamic:
-            return self.op("RESHAPE", [x, self.vector(*shape)], shape)
+            return self.op("RESHAPE", [x, self.vector(*shape)], shape, new_shape=shape)
         rank = len(self.shapes[x])
         sizes = self.integer("SHAPE", [x], (rank,), out_type="int32")
         bounds = [self.vector(number) for number in (0, 1, 1)]
