@@ -71,8 +71,12 @@ def _client(dask: Any, scheduler: str, jobs: int) -> Iterator[Any]:
             address = stack.enter_context(  # workers are threads: processes of Dask import from the current folder
                 dask.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=False, dashboard_address=None)
             )
+        client = dask.Client.__new__(dask.Client)
+        stack.callback(
+            client.close
+        )  # also what does not start: as garbage it may end where a lock is held that it needs
         try:
-            client = stack.enter_context(dask.Client(address, timeout=_PATIENCE))
+            client.__init__(address, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
             raise OptionError(f"argument --scheduler: '{scheduler}' does not answer: {error}") from error
         yield client

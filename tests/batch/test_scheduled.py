@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -93,6 +94,8 @@ def test_no_scheduler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "argument --scheduler: 'tcp://127.0.0.1:1' does not answer" in capsys.readouterr().err
     assert main(["models", "-o", "out", "--scheduler", "nowhere://x"]) == 2
     assert "does not answer" in capsys.readouterr().err and not written(folder / "out")
+    clients = [each for each in gc.get_objects() if isinstance(each, distributed.Client)]
+    assert {each.status for each in clients} == {"closed"}, "as garbage one may end where a lock is held that it needs"
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(OptionError, match=r"pip install 'layoutsolve\[dask\]'"):
         next(scheduled([{}], "local", 1))
