@@ -95,7 +95,15 @@ def _stored(graph: Graph, node: Node) -> _Sum | None:
         return None
     if value.dtype != again.dtype or not np.array_equal(value.quant.zero_point, again.quant.zero_point):
         return None
-    return _Sum(value.name, again.quant, (again.quant.scale / value.quant.scale).astype(np.float32).reshape(1))
+    return _sum(value.name, again.quant, value.quant.scale.reshape(1))
+
+
+def _sum(made: str, quant: Quant, scale: Array) -> _Sum | None:
+    """What is stored after it is divided by ``scale``; None where floats do not hold what one of the sums means."""
+    with np.errstate(all="ignore"):
+        steps: Array = (quant.scale / scale).astype(np.float32)
+    known = np.isfinite(steps).all() and (steps >= np.finfo(np.float32).tiny).all()
+    return _Sum(made, quant, steps) if known else None
 
 
 def _fits(x: Value, weights: Value) -> bool:
@@ -115,10 +123,7 @@ def _steps(graph: Graph, node: Node) -> _Sum | None:
     scale, zero = (graph.values[name].data for name in node.inputs[1:])
     if scale is None or zero is None or scale.ndim != 1 or (zero != made.zero_point).any():
         return None
-    with np.errstate(all="ignore"):
-        steps: Array = (made.scale / scale).astype(np.float32)
-    known = np.isfinite(scale).all() and (steps >= np.finfo(np.float32).tiny).all()
-    return _Sum(node.outputs[0], made, steps) if known else None
+    return _sum(node.outputs[0], made, scale)
 
 
 def _meaning(graph: Graph, name: str) -> Quant | None:

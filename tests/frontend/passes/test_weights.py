@@ -53,7 +53,9 @@ def test_results_stay_what_they_are(product: str, dtype: str, activation: str) -
         graph, weights = network(seed, product, dtype, activation)
         for way in (WAYS[dtype], "uint8") if dtype == "int8" else (WAYS[dtype],):
             again = stored(graph, way)
-            sums = product in ("Conv", "Gemm", "MatMul", *(["Depthwise"] if way == "uint8" else []))
+            zero = graph.values[weights].quant.zero_point
+            alone = product == "Depthwise" and way != "uint8" and (zero == zero.flat[0]).all()
+            sums = product in ("Conv", "Gemm", "MatMul", "Depthwise") and not alone
             changes = sums and activation != "float32"
             assert again.values[weights].dtype == (OTHER[dtype] if changes or dtype == "uint8" else dtype)
             np.testing.assert_array_equal(run(again, feeds(graph, seed))[0], run(graph, feeds(graph, seed))[0])
