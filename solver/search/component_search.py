@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,11 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 if TYPE_CHECKING:
     from layoutsolve.solver.search.glop import Optimum
 
-NEARBY = 0.25
+NEARBY = 0.5
 """The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
+
+MANY = 10_000
+"""Where alternatives are more, stating the program may take all of a limit: what hangs together is improved before."""
 
 SEARCHED = 0.6
 """The same of searching one level with CP-SAT: what it does not come to an end with then, it hardly ever does."""
@@ -63,8 +67,11 @@ def solve_component(
     search = _Search(problem, domains, component, start, levels, limit)
     if not limit.expired and search.eliminates():
         return search.outcome(search.price, "elimination")
+    if sum(map(len, search.open.values())) > MANY:
+        search.improve_nearby()
     if limit.expired or not search.stated.complete:
         limit.searched(0.0, finished=False)
+        search.improve_nearby()
         return search.outcome((), "none")
     return search.minimised()
 
@@ -79,7 +86,15 @@ class _Search:
     rows: list[int]
     names: Levels
     limit: Limit
-    improved: bool = False
+    first: dict[int, int] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.best
+
+    @property
+    def best(self) -> dict[int, int]:
+        """The best rows, by operator."""
+        return {number: self.rows[number] for number in self.component.operators}
 
     @property
     def price(self) -> tuple[int, ...]:
@@ -98,8 +113,7 @@ class _Search:
 
     def outcome(self, bounds: Sequence[int], method: str = "cp-sat") -> Outcome:
         """The best rows, and bounds that are proven for the first levels."""
-        rows = {number: self.rows[number] for number in self.component.operators}
-        return Outcome(rows, (*bounds, *(0 for _ in self.names[len(bounds) :])), method)
+        return Outcome(self.best, (*bounds, *(0 for _ in self.names[len(bounds) :])), method)
 
     def _take(self, found: Mapping[int, int]) -> None:
         """Rows in place of the best so far, if that is better."""
@@ -152,25 +166,31 @@ class _Search:
             most[number] = max(most.get(number, (-1.0, 0)), (found.values[literal], -row))
         self._take({**program.fixed, **{number: -row for number, (_, row) in most.items()}})
 
-    def _improve_nearby(self) -> None:
-        """Improve what lies together, once."""
-        if not self.improved:
-            self.improved = True
-            most = self.limit.attempt(int(NEARBY * self.limit.work))
+    def improve_nearby(self) -> None:
+        """Improve what lies together, once: of the first rows, and of the best if they are others. What a relaxation
+        far below is rounded to leads astray as often as it helps.
+        """
+        first, self.first = self.first, None
+        for start in () if first is None else (first,) if first == self.best else (first, self.best):
+            best, most = self.best, self.limit.attempt(int(NEARBY * self.limit.work))
+            self._put(start)
             improved_together(self.problem, self.rows, self.open, self.component, self.names, most)
+            found = self.best
+            self._put(best)
+            self._take(found)
 
     def _searched(self, place: int, program: Program, level: Level, proven: DualBound | None, least: int) -> int:
         """The least that CP-SAT proves of a level, whose best rows it may better: first among what is left at the bound
-        of the relaxation, which is little, then among all that is no dearer than the best rows; where that does not
-        end soon, these are improved before.
+        of the relaxation, which is little, then among all that is no dearer than the best rows. These are improved
+        before: where operators are many CP-SAT hardly finds better ones.
         """
         from layoutsolve.solver.search.cpsat import searched
 
         for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
             if near and proven is None:
                 continue
-            if share == SEARCHED and level.total(self.price[place]) > least:
-                self._improve_nearby()
+            if not near and level.total(self.price[place]) > least:
+                self.improve_nearby()
             if self.limit.expired or level.total(self.price[place]) <= least:
                 break
             known = level.total(self.price[place])

@@ -81,14 +81,15 @@ def _values(problem: LayoutProblem, rows: Sequence[int], levels: Levels) -> tupl
 def _search(rows: list[int], problem: LayoutProblem, domains: Domains, levels: Levels, limit: Limit) -> Sequence[Part]:
     """Put the cheapest rows in place, and tell what is known of each component.
 
-    Small components come first, so that what is hard keeps nothing else from being solved.
+    Small components come first, and each has its share of what is left of the limit, so that what is hard keeps nothing
+    else from being solved.
     """
     found = components(problem, domains)
     parts: dict[int, Part] = {}
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
-    for place in sorted(range(len(found)), key=sizes.__getitem__):
+    for left, place in zip(range(len(found), 0, -1), sorted(range(len(found)), key=sizes.__getitem__), strict=True):
         component = found[place]
-        outcome = solve_component(problem, domains, component, rows, (*levels, TIE), limit)
+        outcome = solve_component(problem, domains, component, rows, (*levels, TIE), limit.part(1 / left))
         bounds = outcome.bounds[: len(levels)]
         parts[place] = part_of(problem, domains, rows, component, levels, outcome.method, bounds)
     return [parts[place] for place in range(len(found))]
