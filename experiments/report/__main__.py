@@ -40,7 +40,7 @@ PACKAGES = (
 )
 """What results may depend on."""
 
-SELECTED: Mapping[str, int] = {"ablation": 3, "engines": 3, "runtimes": 1, "tools": 1, "originals": 2}
+SELECTED: Mapping[str, int] = {"ablation": 3, "engines": 3, "runtimes": 1, "tools": 1, "originals": 4}
 """How many models of each family are measured, of those measurements that take longer; with ``--full`` all are."""
 
 
