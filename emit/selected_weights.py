@@ -55,7 +55,7 @@ def _read(writer: Writer, node: Node) -> list[str]:
 def _write_unsigned(
     writer: Writer,
     op: str,
-    inputs: list[str],
+    inputs: Sequence[str],
     made: Value,
     attributes: Mapping[str, Any],
     domain: str,
@@ -64,11 +64,23 @@ def _write_unsigned(
 ) -> None:
     places = places_of(op, domain)
     assert places is not None and weights.data is not None
+    given = _without_sign(writer, inputs, places, _constant(writer, _higher(weights.data), "w"), zero)
+    writer.node(op, given, [writer.name(made.name)], attributes, domain)
+
+
+def _without_sign(
+    writer: Writer, inputs: Sequence[str], places: tuple[int, int, int], weights: str, zero: Array
+) -> list[str]:
+    """The inputs of a product by ``weights`` as uint8, whose zero point is 128 above that of int8."""
     _, place, at = places
-    inputs += [""] * (at + 1 - len(inputs))
-    for index, data, name in ((place, _higher(weights.data), "w"), (at, _higher(zero), "w/zero_point")):
-        inputs[index] = writer.shared("uint8", writer.alike(data), partial(writer.taken.unique, name))
-    writer.node(op, inputs, [writer.name(made.name)], attributes, domain)
+    found = [*inputs, *[""] * (at + 1 - len(inputs))]
+    found[place], found[at] = weights, _constant(writer, _higher(zero), "w/zero_point")
+    return found
+
+
+def _constant(writer: Writer, data: Array, name: str) -> str:
+    """The initializer of some bytes, one for all that are alike."""
+    return writer.shared("uint8", writer.alike(data), partial(writer.taken.unique, name))
 
 
 def write_both(
@@ -84,11 +96,8 @@ def write_both(
     """Write an integer product by int8 ``weights``, whose zero point is given, and by the same as uint8."""
     places = places_of(op, domain)
     assert places is not None and weights.data is not None
-    _, place, at = places
-    given = {"int8": [*inputs], "uint8": [*inputs, *[""] * (at + 1 - len(inputs))]}
-    higher = writer.alike(_higher(zero))
-    given["uint8"][place] = _bare(writer, inputs[place], weights.data.shape)
-    given["uint8"][at] = writer.shared("uint8", higher, partial(writer.taken.unique, "w/zero_point"))
+    bare = _bare(writer, inputs[places[1]], weights.data.shape)
+    given = {"int8": inputs, "uint8": _without_sign(writer, inputs, places, bare, zero)}
     branches = {}
     for dtype, names in given.items():
         branch, result = GraphProto(name=dtype), writer.taken.unique(f"{writer.name(made.name)}/{dtype}")

@@ -215,6 +215,15 @@ def _compiled(file: Path) -> Any:
         raise FailedError("refused", str(error)) from error
 
 
+def _in_openvino(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
+    model = _compiled(file)
+    names = [port.get_any_name() for port in model.inputs]
+    shapes = [tuple(dim.get_length() if dim.is_static else 1 for dim in each.partial_shape) for each in model.inputs]
+    kinds = [each.element_type.to_dtype() for each in model.inputs]
+    ports = [Port(name, kind, shape, (), (), ()) for name, kind, shape in zip(names, kinds, shapes, strict=True)]
+    return [found.copy() for found in model(dict(zip(names, fed(ports, feeds), strict=True))).values()]
+
+
 def run_on(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
     """What a written file makes of the inputs, without being optimised."""
     source = file.read_bytes()
@@ -222,14 +231,7 @@ def run_on(file: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
         with LiteRT(PATIENCE) as litert:
             return litert.run(source, fed(litert.describe(source).inputs, feeds)).results
     if file.suffix == ".xml":
-        model = _compiled(file)
-        names = [port.get_any_name() for port in model.inputs]
-        shapes = [
-            tuple(dim.get_length() if dim.is_static else 1 for dim in each.partial_shape) for each in model.inputs
-        ]
-        kinds = [each.element_type.to_dtype() for each in model.inputs]
-        ports = [Port(name, kind, shape, (), (), ()) for name, kind, shape in zip(names, kinds, shapes, strict=True)]
-        return [found.copy() for found in model(dict(zip(names, fed(ports, feeds), strict=True))).values()]
+        return _in_openvino(file, feeds)
     runtime = OnnxRuntime(file, level="none")
     ports = _ports(runtime)
     return runtime.run(dict(zip([port.name for port in ports], fed(ports, feeds), strict=True)))

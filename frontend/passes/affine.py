@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Array, Graph, Node, Value
 from layoutsolve.ir.names import Names
 
@@ -69,7 +69,7 @@ def folded(graph: Graph) -> Graph:
                 values[target] = replace(values[result], name=target)
             nodes.append(replace(node, op=op, inputs=(given, constant), outputs=(target,), attributes={}))
             given = target
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 def _rows(graph: Graph) -> Iterable[tuple[str, list[Node]]]:

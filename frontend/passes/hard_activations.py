@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Graph, Node
 from layoutsolve.ir.names import Names
 
@@ -39,7 +39,7 @@ def recognise(graph: Graph) -> Graph:
     if not found.gates:
         return graph
     nodes = [found.swished(node) for node in nodes]
-    return used(graph, live(nodes, graph.outputs, found.values, graph.formulas), found.values)
+    return rewritten(graph, nodes, found.values)
 
 
 class _Gates:

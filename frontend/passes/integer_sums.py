@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.frontend.passes.unsigned import MOVING
 from layoutsolve.ir.graph import Array, Graph, Node, Quant, Value
 from layoutsolve.ir.names import Names
@@ -58,7 +58,7 @@ def recognise(graph: Graph) -> Graph:
         for node in graph.nodes
         if node not in gone
     ]
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 def _host(graph: Graph, node: Node, channels: int) -> Node | None:

@@ -44,6 +44,11 @@ def used(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Gr
     return replace(graph, nodes=tuple(nodes), values={name: each for name, each in values.items() if name in names})
 
 
+def rewritten(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Graph:
+    """Graph with those of other nodes on which its outputs depend, and the values that these use."""
+    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+
+
 def unlike(name: str, taken: Container[str]) -> str:
     """A name that is not taken, made from another one."""
     while name in taken:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Graph, Node, Shape, Value
 
 
@@ -27,7 +27,7 @@ def absorbed(graph: Graph) -> Graph:
     if not changed:
         return graph
     nodes = [changed.get(node, node) for node in graph.nodes]
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 def _absorb(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Graph, Node, Value
 from layoutsolve.ir.names import Names
 
@@ -26,7 +26,7 @@ def recognise(graph: Graph) -> Graph:
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
     for node in graph.nodes:
         nodes += [node] if node not in images else _of_pixels(graph, node, images[node], values, taken)
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 def _image(graph: Graph, node: Node) -> Value | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.frontend.passes.recurrent_cells import Cell, Product, Step
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, memory, reshape_entries
@@ -59,7 +59,7 @@ def recognise(graph: Graph, budget: Budget) -> Graph:
             nodes += writer.written(node, found[node])
         elif node.region not in gone and gone.isdisjoint(node.regions):
             nodes.append(node)
-    return used(graph, live(nodes, graph.outputs, writer.values, graph.formulas), writer.values)
+    return rewritten(graph, nodes, writer.values)
 
 
 def _network(graph: Graph, loop: Node, inner: Sequence[Node], ties: Sequence[Node]) -> _Network | None:

@@ -9,12 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Graph, Node, Quant, Value
 from layoutsolve.ir.names import Names
 
 _NEAR = 1e-5
 """How far two steps may be apart that are the same but for how float32 rounds their shares."""
+
+_PARTS = ("Clip", "Identity")
+_LIMITS = ("x", "least", "greatest")
+"""The inputs of a Clip that has all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ def recognise(graph: Graph) -> Graph:
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
     for node in graph.nodes:
         nodes += [node] if node not in sums else _bent(graph, node, sums[node], values, taken)
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 def _sum(graph: Graph, node: Node) -> _Sum | None:
@@ -65,22 +69,16 @@ def _sum(graph: Graph, node: Node) -> _Sum | None:
     return _Sum(x, replace(one, scale=scale), float(other.scale[0] / scale[0]), 1 + (clip is not whole))
 
 
-_PARTS = ("Clip", "Identity")
-_LIMITS = ("x", "least", "greatest")
-"""The inputs of a Clip that has all of them."""
-
-
 def _bent(graph: Graph, node: Node, found: _Sum, values: dict[str, Value], taken: Names) -> list[Node]:
     """A LeakyRelu; what it reads means what the parts do together, and is renamed where others read it too."""
-    x, before, name = found.x, list[Node](), found.x.name
-    maker = graph.producer(name)
+    x, maker = found.x, graph.producer(found.x.name)
+    bent = replace(node, op="LeakyRelu", inputs=(x.name,), attributes={"alpha": found.slope}, given=False)
     if x.quant is not None and np.allclose(x.quant.scale, found.quant.scale, rtol=_NEAR):
-        pass
-    elif maker is not None and maker.op == "QuantizeLinear" and graph.reads[name] == found.readers:
-        values[name] = replace(x, quant=found.quant)
-    else:
-        name = taken.derived(x.name, "whole")
-        values[name] = replace(x, name=name, quant=found.quant, data=None)
-        before.append(Node("Identity", (x.name,), (name,), {}, node.origin, storage=True, region=node.region))
-    bent = replace(node, op="LeakyRelu", inputs=(name,), attributes={"alpha": found.slope}, given=False)
-    return [*before, bent]
+        return [bent]
+    if maker is not None and maker.op == "QuantizeLinear" and graph.reads[x.name] == found.readers:
+        values[x.name] = replace(x, quant=found.quant)
+        return [bent]
+    name = taken.derived(x.name, "whole")
+    values[name] = replace(x, name=name, quant=found.quant, data=None)
+    again = Node("Identity", (x.name,), (name,), {}, node.origin, storage=True, region=node.region)
+    return [again, replace(bent, inputs=(name,))]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.ir.graph import Dim, Graph, Node, Shape, Value, product
 from layoutsolve.ir.names import Names
 
@@ -58,7 +58,7 @@ def recognise(graph: Graph) -> Graph:
         nodes.append(replace(node, op="Resize", inputs=(view.image, "", name), attributes=_NEAREST))
     if len(values) == len(graph.values):
         return graph
-    return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+    return rewritten(graph, nodes, values)
 
 
 _NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}

@@ -72,9 +72,8 @@ def _client(dask: Any, scheduler: str, jobs: int) -> Iterator[Any]:
                 dask.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=False, dashboard_address=None)
             )
         client = dask.Client.__new__(dask.Client)
-        stack.callback(
-            client.close
-        )  # also what does not start: as garbage it may end where a lock is held that it needs
+        # also one that does not start is closed: as garbage it may end where a lock is held that it needs
+        stack.callback(client.close)
         try:
             client.__init__(address, timeout=_PATIENCE)
         except (OSError, ValueError) as error:

@@ -172,12 +172,11 @@ class _Search:
         """
         first, self.first = self.first, None
         for start in () if first is None else (first,) if first == self.best else (first, self.best):
-            best, most = self.best, self.limit.attempt(int(NEARBY * self.limit.work))
-            self._put(start)
-            improved_together(self.problem, self.rows, self.open, self.component, self.names, most)
-            found = self.best
-            self._put(best)
-            self._take(found)
+            rows, most = list(self.rows), self.limit.attempt(int(NEARBY * self.limit.work))
+            for number, row in start.items():
+                rows[number] = row
+            improved_together(self.problem, rows, self.open, self.component, self.names, most)
+            self._take({number: rows[number] for number in start})
 
     def _searched(self, place: int, program: Program, level: Level, proven: DualBound | None, least: int) -> int:
         """The least that CP-SAT proves of a level, whose best rows it may better: first among what is left at the bound
