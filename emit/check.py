@@ -53,9 +53,9 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     """Raise :class:`LoweringError` unless the model is valid; ``origins`` maps names of nodes to source operators. Of a
     ``given`` ONNX source, operators that it has itself may be such that no runtime has a kernel for them.
     """
-    produced = {name for node in model.graph.node for name in node.output}
+    known = {port.name for port in model.graph.input}.union(*(node.output for node in model.graph.node))
     for port in model.graph.output:
-        if port.name not in produced:
+        if port.name not in known:
             raise LoweringError(f"nothing computes the output '{port.name}'")
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     made = outline_of(model)

@@ -218,15 +218,18 @@ def _domains(graph: GraphProto) -> set[str]:
 
 
 def _outputs(writer: Writer) -> list[ValueInfoProto]:
-    """The outputs; one that is a constant, an input, or listed twice is copied, since each needs a name of its own."""
+    """The outputs; one that is a constant, an input, or listed twice is copied, since each needs a name of its own. An
+    input that a source in ONNX has as an output stays both.
+    """
     graph = writer.graph
     produced = {name for node in graph.nodes if node.op != "State" for name in node.outputs}
     seen: set[str] = set()
     infos = []
     for name in graph.outputs:
         public = graph.names.get(name, name)
-        if name not in produced or name in seen:
-            source = writer.stored(name)
+        source = writer.stored(name)
+        kept = bool(graph.imports) and name in graph.inputs and public == source
+        if name in seen or (name not in produced and not kept):
             public = writer.taken.unique(public) if public == source or public in seen else public
             writer.node("Identity", [source], [public])
         seen.add(name)

@@ -166,9 +166,6 @@ def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
     names = [port.name for port in graph.output]
     if "" in (*inputs, *names):
         raise broken("an input or an output has no name")
-    for name in names:
-        if name in inputs:
-            raise ModelError(f"the output '{name}' is an input itself: put an Identity between them")
     if len(set(names)) < len(names):
         raise broken("two outputs have the same name")
 

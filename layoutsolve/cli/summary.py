@@ -244,13 +244,12 @@ def _proof(conversion: Conversion, written: int) -> str:
 def _ports(conversion: Conversion) -> list[str]:
     """A line for each input and output: type and shape, and how it is stored where that is not as in the source."""
     moved = {end.name: end for end in conversion.moved_ends}
-    lines = []
+    lines, said = [], set[str]()
     for what in ("input", "output"):
         ports = conversion.ports(inputs=what == "input")
         shown = [name for number, name in enumerate(ports) if number < SHOWN or name in moved]
-        lines += [
-            f"{what} {name}: {ports[name]}{f', {moved.pop(name).stored}' if name in moved else ''}" for name in shown
-        ]
+        lines += [f"{what} {name}: {ports[name]}{f', {moved[name].stored}' if name in moved else ''}" for name in shown]
+        said.update(shown)
         if len(shown) < len(ports):
             lines.append(f"{counted(len(ports) - len(shown), f'more {what}')}")
-    return lines + [str(end) for end in moved.values()]
+    return lines + [str(end) for end in moved.values() if end.name not in said]

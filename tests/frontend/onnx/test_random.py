@@ -63,6 +63,25 @@ def test_as_written_by_strategies(seed: int) -> None:
         assert np.allclose(truth, result, atol=1e-5)
 
 
+@pytest.mark.members(6)
+@pytest.mark.parametrize("seed", range(0, COUNT, 4))
+@pytest.mark.parametrize("ends", ["keep", "nhwc", "free"])
+def test_an_input_that_is_an_output(seed: int, ends: str) -> None:
+    """It keeps its name, and is stored once."""
+    writer, source = random_model(seed)
+    name = writer.inputs[0]
+    source.graph.output.insert(seed % 2, source.graph.input[0])
+    found = layoutsolve.convert(source.SerializeToString(), inputs=ends, outputs=ends)
+    assert [port.name for port in found.model.graph.output] == [port.name for port in source.graph.output]
+    feeds = writer.feeds()
+    order = found.permutations(inputs=True).get(name, (0, 1, 2, 3))
+    assert ends != "nhwc" or order == (0, 2, 3, 1)
+    results = run(found.model, {name: np.ascontiguousarray(feeds[name].transpose(order))})
+    for port, truth, result in zip(source.graph.output, run(source, feeds), results, strict=True):
+        moved = found.permutations(inputs=False).get(port.name)
+        assert np.allclose(truth if moved is None else truth.transpose(moved), result, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(1, COUNT, 6))
 def test_channels_last_ends(seed: int) -> None:
     """Someone who has an export of PyTorch gets a model that reads images channels-last, of the same results."""
