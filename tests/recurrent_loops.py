@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from layoutsolve.ir.graph import Array
-from tests.builder import Builder, Part, Quant
+from tests.builder import TYPES, Builder, Part, Quant
 
 CELLS = ("GRU", "LSTM", "RNN")
 GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
@@ -28,7 +28,8 @@ ONLY = {OTHER_GATE: ("GRU",), HARD_GATES: ("GRU", "LSTM")}
 @dataclass(eq=False)
 class Network:
     """A random network of one of :data:`CELLS`, and what is ``odd`` about its loop. ``sizes`` are its batch, steps,
-    features and units. Its body runs in as many ``loops``.
+    features and units. Its body runs in as many ``loops``. With ``flex`` the list is one of TensorFlow's, by the
+    operators that a converter leaves to it.
     """
 
     op: str
@@ -37,6 +38,7 @@ class Network:
     hybrid: bool = False
     sizes: Sequence[int] = ()
     loops: int = 1
+    flex: bool = False
     part: Part = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,7 +168,8 @@ class Network:
         self.part = builder = self.builder
         x = builder.input("x", given[0].shape)
         count = self.steps + (self.odd == "list is longer")
-        listed = self.constant(np.zeros((1 if self.last_only else count, *shape), np.float32))
+        length = 1 if self.last_only else count
+        listed = self._reserved(length, shape) if self.flex else self.constant(np.zeros((length, *shape), np.float32))
         states = list[int]()
         for number in range(2 if self.op == "LSTM" else 1):
             kind = random.integers(3)
@@ -186,16 +189,24 @@ class Network:
         self._subgraph(self._more, described)
         self._subgraph(self._turn, described)
         self.part = builder
+        if self.flex:
+            sizes = self.numbers(*shape)
+            lists = [self.write("CUSTOM:FlexTensorListStack", [each, sizes], (length, *shape)) for each in lists]
         ends = [*lists, *(end for end in results[4:] if random.random() < 0.5)]
         ends += [results[0]] if self.odd == "counter is given" else []
         ends += [results[-1]] if other and results[-1] not in ends else []
         return builder.finish(*ends), given
 
+    def _reserved(self, length: int, shape: Sequence[int]) -> int:
+        """A list of TensorFlow, as it begins."""
+        inputs = [self.numbers(*shape), self.constant(np.array(length, np.int32))]
+        return self.write("CUSTOM:FlexTensorListReserve", inputs, (), "variant")
+
     def _shape(self, tensor: int) -> Sequence[int]:
         return list(self.builder.subgraph.tensors[tensor].shape)
 
     def _dtype(self, tensor: int) -> str:
-        return "float32" if self.builder.subgraph.tensors[tensor].type == 0 else "int32"
+        return next(name for name, code in TYPES.items() if code == self.builder.subgraph.tensors[tensor].type)
 
     def _subgraph(
         self, write: Callable[[list[int]], list[int]], described: Sequence[tuple[Sequence[int], str]]
@@ -236,6 +247,10 @@ class Network:
         element = after[0]
         if self.odd == "gate is given":
             element = self.write("ADD", [element, self.constant(np.array(1, np.float32))], (self.batch, self.units))
+        if self.flex:
+            place = self.constant(np.array(0, np.int32)) if self.last_only else number
+            filled = self.write("CUSTOM:FlexTensorListSetItem", [listed, place, element], (), "variant")
+            return [*following, filled, x, *after]
         before, filled = self._filled(listed, turn, following[0], element)
         if self.odd == "part is read":
             sum_ = self.write("SUM", [before, self.numbers(0)], (self.batch, self.units), keep_dims=False)

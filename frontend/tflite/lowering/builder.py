@@ -235,7 +235,11 @@ class Call(Writer):
         self.lowering.bind(tensor.index, self._renamed(value, slot))
 
     def _renamed(self, value: Value, slot: Slot) -> Value:
-        """A value for a tensor that is to hold the same stored numbers; they may mean something else there."""
+        """A value for a tensor that is to hold the same stored numbers; they may mean something else there. A list of
+        tensors that is full is a tensor itself.
+        """
+        if slot.dtype == "variant":
+            return value
         if value.dtype != slot.dtype:
             raise ModelError(f"{self.origin} hands {value.dtype} to '{slot.name}', which is declared as {slot.dtype}")
         if agree(value.quant, slot.quant):

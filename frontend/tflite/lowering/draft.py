@@ -43,6 +43,8 @@ class Draft:
     """The reference graph of a whole model in the making.
 
     ``reading`` says what becomes of custom operators without a lowering, and how quantized ones are written.
+    ``reserved`` has the number of elements of each list of tensors of which nothing else is known, and ``elements``
+    what is set in one, by their names.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Draft:
         ports = sum(len(operator.inputs) + len(operator.outputs) for operator in operators)
         self.budget.open(len(operators) + sum(len(each.tensors) for each in model.subgraphs), ports)
         self.handles: dict[str, tuple[str, str]] = {}
+        self.reserved: dict[str, Value] = {}
+        self.elements: dict[str, Value] = {}
         self.tables: dict[int, tuple[Subgraph, Operator]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}

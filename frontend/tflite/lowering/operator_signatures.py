@@ -34,11 +34,12 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "S": ("string",),
     "C": ("complex64",),
     "R": ("resource",),
+    "T": ("variant",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
 """The types of each kind: floats, the plain one, numbers that are quantized, indices, signed bytes, short ones, weights
 that are quantized, the plain integer, 32 and 64 bits without sign, bytes, integers, truth values, texts, complex
-numbers, handles, and types that nothing computes with.
+numbers, handles, lists of tensors, and types that nothing computes with.
 """
 
 _PORT = re.compile(r"(?:(?P<kinds>[A-Z]+)|=(?P<like>\d*))(?P<mark>[~?*]?)(?:x(?P<count>\d+))?")

@@ -25,6 +25,7 @@ RARE: Mapping[str, tuple[str, ...]] = {
         "signal.audio",
         "custom.detection",
         "flex.arrays",
+        "flex.tensor_lists",
         "custom.mediapipe",
         "custom.posenet",
         "custom.ragged",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.draft import State
@@ -12,20 +14,23 @@ from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.loops import Turns
-from layoutsolve.ir.graph import Node, Region, Shape, Value, product
+from layoutsolve.ir.graph import Node, Region, Shape, Size, Value, product
 from layoutsolve.ir.names import short
 
 Carried = tuple[Value, Value, Value, Shape, Slot]
 """What a loop carries: the value before it, in a turn and at the end of one; then shape and slot of what is left."""
 
+ONE_BY_ONE = "let one loop set all elements of the list, one in each iteration"
+"""What can be done about lists of tensors that are filled in another way."""
 
-@lowers("CALL", signature="FZBSCR* -> FZBSCR*")
+
+@lowers("CALL", signature="FZBSCRT* -> FZBSCRT*")
 def call_subgraph(call: Call) -> None:
     """A call: the subgraph is written in its place."""
     _hand_on_all(call, call.inline(call.option("subgraph"), call.inputs()))
 
 
-@lowers("STABLEHLO_COMPOSITE", signature="FZBSCR* -> FZBSCR*")
+@lowers("STABLEHLO_COMPOSITE", signature="FZBSCRT* -> FZBSCRT*")
 def composite(call: Call) -> None:
     """An operator that comes with its own definition, a subgraph."""
     _hand_on_all(call, call.inline(call.option("decomposition_subgraph_index"), call.inputs()))
@@ -48,7 +53,7 @@ def _hand_on_all(call: Call, values: Sequence[Value]) -> None:
 # -- branches ------------------------------------------------------------------------------------------------------
 
 
-@lowers("IF", signature="B FZBSCR* -> FZBSCR*")
+@lowers("IF", signature="B FZBSCRT* -> FZBSCRT*")
 def branch(call: Call) -> None:
     """Both branches, or the one that is always taken. They read what they need from around them."""
     condition, *inputs = call.inputs()
@@ -133,7 +138,7 @@ def _truth(call: Call, conditions: Sequence[Value]) -> Value:
 # -- loops ---------------------------------------------------------------------------------------------------------
 
 
-@lowers("WHILE", signature="FZBSCR* -> FZBSCR*")
+@lowers("WHILE", signature="FZBSCRT* -> FZBSCRT*")
 def loop(call: Call) -> None:
     """A loop. What its body hands on unchanged is read from around it; the rest is carried from iteration to iteration.
 
@@ -142,12 +147,44 @@ def loop(call: Call) -> None:
     initial = call.inputs()
     if len(initial) != len(call.operator.outputs):
         raise ModelError(f"{call.origin} has {len(initial)} inputs but {len(call.operator.outputs)} outputs")
+    initial = _with_lists(call, initial)
     first = _truth(call, call.inline(call.option("cond_subgraph_index"), initial))
     shapes = [value.shape for value in initial]
     start = len(call.draft.nodes)
     while (grown := _loop(call, initial, first, shapes)) != shapes:
         del call.draft.nodes[start:]
         shapes = grown
+
+
+def _with_lists(call: Call, initial: list[Value]) -> list[Value]:
+    """What is carried, with lists of tensors as tensors: the body says what their elements are."""
+    draft, lists = call.draft, [position for position, value in enumerate(initial) if value.dtype == "variant"]
+    if not lists:
+        return initial
+    start, given, found = len(draft.nodes), [*initial], [*initial]
+    for position in lists:
+        given[position] = draft.add(Value(draft.names.derived(call.slot(position).name, "list"), "variant", ()))
+    results = call.inline(call.option("body_subgraph_index"), given, Region("body", call.lowering.region))
+    del draft.nodes[start:]
+    for position in lists:
+        if results[position : position + 1] == [given[position]]:
+            continue  # nothing is set in it
+        name, element = initial[position].name, draft.elements.get(results[position].name)
+        if element is None or name not in draft.reserved:
+            raise GapError("it carries a list of tensors whose elements are not set in its body", ONE_BY_ONE)
+        found[position] = unset_list(call, draft.reserved[name], element)
+    return found
+
+
+def unset_list(call: Call, count: Value, element: Value) -> Value:
+    """Write a list of tensors as a tensor: elements that are not set are zeros, as TensorFlow gives them."""
+    if call.content(count) is None or product(count.shape) != 1:
+        raise GapError("its list of tensors has a number of elements that is computed at run time", ONE_BY_ONE)
+    length = call.content(count).reshape(-1)[0]
+    shape = (length if isinstance(length, Size) else int(length), *element.shape)
+    zero = call.constant(np.zeros((), element.dtype), "unset", element.dtype)
+    slot = call.temporary("list", element.dtype, element.quant)
+    return call.write("Expand", [zero, call.sizes(shape, "shape")], shape, slot, storage=True)
 
 
 def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape]) -> list[Shape]:
@@ -174,14 +211,20 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     values = []
     for each in kept:
         last = _last(call, each, shapes[each])
-        values.append((initial[each], now[each], following[each], last, call.slot(each)))
+        values.append((initial[each], now[each], following[each], last, _slot(call, each, initial[each])))
     write_loop(call, region, start, (first, again), values, turns.count if turns else None)
     for position, element in elements.items():
-        collect(call, region, element, initial[position].shape, call.slot(position))
+        collect(call, region, element, initial[position].shape, _slot(call, position, initial[position]))
     for position, value in enumerate(initial):
         if position not in carried:
             call.hand_on(value, position)
     return grown
+
+
+def _slot(call: Call, position: int, like: Value) -> Slot:
+    """Where an output goes that is stored as ``like``: a list of tensors is one itself."""
+    slot = call.slot(position)
+    return replace(slot, dtype=like.dtype, quant=like.quant) if slot.dtype == "variant" else slot
 
 
 def write_loop(

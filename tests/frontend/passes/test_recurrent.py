@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 
 import layoutsolve
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.recurrent_loops import CELLS, ODD, ONLY, Network
-from tests.truth import same
+from tests.truth import litert, same
 
 LOOSE = 0.06
 """How far apart results are of which one rounds what it reads to bytes."""
@@ -27,6 +29,20 @@ def test_cells(op: str, seed: int) -> None:
     network = Network(op, seed)
     kinds = kinds_of(same(*network.model(), 1e-5))
     assert kinds[op] == 1 and not kinds["Loop"]
+
+
+@pytest.mark.members(12)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("op", CELLS)
+def test_lists_of_tensorflow(op: str, seed: int) -> None:
+    """What a loop puts into one of TensorFlow's lists is what it puts together by slices, which LiteRT runs."""
+    found = layoutsolve.convert(Network(op, seed, flex=True).model()[0])
+    source, given = Network(op, seed).model()
+    session = OnnxRuntime(found.model.SerializeToString(), threads=1)
+    results = session.run(dict(zip([name for name, *_ in session.inputs], given, strict=True)))
+    for truth, result in zip(litert().run(source, given).results, results, strict=True):
+        np.testing.assert_allclose(result, truth, rtol=1e-5, atol=1e-5)
+    assert kinds_of(found)[op] == 1 and not kinds_of(found)["Loop"]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -82,6 +82,8 @@ class Turns:
         """
         initial, following = self.carried[now]
         node = self._made.get(following.name)
+        if node is not None and node.op == "ScatterND":
+            return self._set(node, now)
         if node is None or node.op != "Concat" or node.attributes["axis"] != 0 or len(node.inputs) != _PARTS:
             return None
         before, name, after = node.inputs
@@ -93,6 +95,18 @@ class Turns:
         if not alike or not agree(following.quant, initial.quant) or others:
             return None
         return element if self._is_part(before, now, behind=False) and self._is_part(after, now, behind=True) else None
+
+    def _set(self, node: Node, now: str) -> Value | None:
+        """What is set as the next element of a list in each turn, where nothing else is done to it until it is full."""
+        initial, following = self.carried[now]
+        line, element = self._line(node.inputs[1]), self.values[node.inputs[2]]
+        if node.inputs[0] != now or line is None or line.first.shape != (1, 1) or line.first.any():
+            return None
+        alike = element.dtype == initial.dtype and agree(element.quant, initial.quant)
+        if not alike or element.shape != (1, *initial.shape[1:]) or initial.shape[:1] != (self.count,):
+            return None
+        apart = self._reads[now] == 1 and self._reads[following.name] == 1 and (line.growth == 1).all()
+        return element if apart and node.attributes.get("reduction", "none") == "none" else None
 
     # -- how many there are ----------------------------------------------------------------------------------------
 
