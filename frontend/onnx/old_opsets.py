@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Meant:
 
 def check(model: ModelProto, version: int, newest: int) -> None:
     """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set."""
-    tensors = _tensors(model.graph)
+    tensors, read = _tensors(model.graph), _read(model.graph)
     alive = needed(model.graph)
     for index, top in enumerate(model.graph.node):
         if index not in alive:
@@ -50,17 +51,21 @@ def check(model: ModelProto, version: int, newest: int) -> None:
         for node in (top, *(node for inner in graphs_of(top) for node in nodes_of(inner))):
             if node.domain not in DOMAINS:
                 continue
-            if reason := _lost(node, version, tensors):
+            if reason := _lost(node, version, tensors, read):
                 remedy = f"export the model in {newest} or newer"
                 raise UnsupportedError([Gap(0, index, node.op_type, next(iter(node.output), ""), reason, remedy)])
 
 
 def parted(model: ModelProto) -> ModelProto:
-    """A model whose graphs have no nodes that nothing depends on, and read what nodes around them compute from an
-    Identity: the converter replaces results within one graph alone.
+    """A model whose graphs have no nodes that nothing depends on, nor masks of a Dropout, and read what nodes around
+    them compute from an Identity: the converter replaces results within one graph alone.
     """
     made = ModelProto()
     made.CopyFrom(model)
+    read = _read(made.graph)
+    for node in nodes_of(made.graph):
+        if node.op_type == "Dropout" and node.domain in DOMAINS and read.isdisjoint(node.output[1:]):
+            del node.output[1:]
     _part(made.graph, Names(names_in(made.graph)))
     return made
 
@@ -117,17 +122,26 @@ def mended(model: ModelProto, meant: Mapping[str, Meant]) -> ModelProto:
     return model
 
 
-def _lost(node: NodeProto, version: int, tensors: Mapping[str, TensorProto]) -> str:
+def _lost(node: NodeProto, version: int, tensors: Mapping[str, TensorProto], read: AbstractSet[str]) -> str:
     """Why a node has no form in later sets; '' where it has one."""
     if node.op_type == "Scan" and version < _SCANS:
         return f"Scan of operator set {version} takes a batch, which none does from {_SCANS} on"
-    if node.op_type == "Dropout" and version < _MASKS and any(node.output[1:]):
+    if node.op_type == "Dropout" and version < _MASKS and not read.isdisjoint(node.output[1:]):
         return f"the mask of a Dropout is numbers in operator set {version}, and truth values from {_MASKS} on"
     if node.op_type == "Resize" and version < _CENTRES and _is_nearest(node):
         scales = _scales(node, tensors)
         if (scales < 1).any() and (scales > 1).any():
             return f"it enlarges along one dimension and reduces along another, in operator set {version}"
     return ""
+
+
+def _read(graph: GraphProto) -> AbstractSet[str]:
+    """The names of all that is read or given in a graph and those within it; '' is none."""
+    found = {port.name for port in graph.output}
+    for node in nodes_of(graph):
+        found.update(node.input)
+        found.update(port.name for inner in graphs_of(node) for port in inner.output)
+    return found - {""}
 
 
 def _is_other(node: NodeProto, version: int) -> bool:

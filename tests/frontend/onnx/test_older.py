@@ -70,12 +70,26 @@ def test_what_has_no_form_is_told() -> None:
     with pytest.raises(ConversionError, match="enlarges along one dimension and reduces"):
         layoutsolve.convert(resize("Resize", "nearest", (2, 0.5), 10).SerializeToString())
     agrees(resize("Resize", "linear", (2, 0.5), 10))
-    dropout = [helper.make_node("Dropout", ["x"], ["y", "mask"])]
+    dropout = [helper.make_node("Dropout", ["x"], ["z", "mask"]), helper.make_node("Add", ["z", "mask"], ["y"])]
     with pytest.raises(ConversionError, match="mask"):
         layoutsolve.convert(model(dropout, [2, 3], 9).SerializeToString())
     pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], dilations=[2], auto_pad="SAME_UPPER")
     with pytest.raises(ConversionError, match="dilations"):
         layoutsolve.convert(model([pool], [1, 2, 8], 18).SerializeToString())
+
+
+@pytest.mark.parametrize("opset", range(7, 18))
+@pytest.mark.parametrize("inner", [False, True])
+def test_masks_that_nothing_reads_are_left_out(opset: int, inner: bool) -> None:
+    """As the exporters of AlexNet, VGG and SqueezeNet wrote them."""
+    nodes = between(helper.make_node("Dropout", ["t"], ["r", "mask"]), [0, 2, 1])
+    if inner:
+        body = helper.make_graph(nodes, "body", [], [helper.make_tensor_value_info("y", 1, [2, 3, 4])])
+        yes = helper.make_node("Constant", [], ["yes"], value=numpy_helper.from_array(np.array(True)))
+        nodes = [yes, helper.make_node("If", ["yes"], ["y"], then_branch=body, else_branch=body)]
+    assert all(
+        node.op_type not in ("Dropout", "Transpose") for node in agrees(model(nodes, [2, 3, 4], opset)).graph.node
+    )
 
 
 @pytest.mark.parametrize(("opset", "op"), [*product((7, 9, 11, 12, 13, 18), ("Hardmax", "Softmax", "LogSoftmax"))])
