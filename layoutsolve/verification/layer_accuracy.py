@@ -26,7 +26,7 @@ from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
 from layoutsolve.verification.runtimes import Port, Run
 from layoutsolve.verification.tensor_locations import Inside, Place, places_of
-from layoutsolve.verification.tensor_statistics import Tally
+from layoutsolve.verification.tensor_statistics import LEAST, TINY, Tally
 from layoutsolve.verification.undefined_results import NOISE, tie, undefined, vanishes
 
 NOISE_16 = 2.0**-10
@@ -217,7 +217,8 @@ class Inspector:
         sizes = [run.tensors[index].size for index in operator.inputs if index in run.tensors]
         made = max(prod(run.tensors[operator.outputs[0]].shape) if operator.outputs[0] in run.tensors else 1, 1)
         length = max([*sizes, 1]) // made
-        return Tally(port, "" if others else operator.name, rounded, length, tie(self._subgraph, operator))
+        least = LEAST.get(operator.name, TINY)
+        return Tally(port, "" if others else operator.name, rounded, length, tie(self._subgraph, operator), least)
 
     def _ends(self, steps: _Steps) -> None:
         """Compare outputs that are no known tensors, as the model computes them of those that are."""

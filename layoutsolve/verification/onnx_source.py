@@ -100,9 +100,7 @@ def _verified(
     input_permutations: Mapping[str, Sequence[int]] | None,
     output_permutations: Mapping[str, Sequence[int]] | None,
 ) -> Verification:
-    with of_result():
-        second = runtime_of(model, level=level)
-    moved = input_permutations or {}
+    second, moved = _runtime(source, model, level), input_permutations or {}
     pinned = _pinned(second, moved)
     first, given, numbers = _drawn(source, level, pinned, data, seed)
     runs = []
@@ -110,17 +108,40 @@ def _verified(
     for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
         with of_result():
             results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
+        if not runs:
+            before = fed, truth
         runs.append((truth, results))
         used.append(sample)
         if samples is None and time.monotonic() - began > SECONDS:
             break
     steps = second.ports if isinstance(second, LiteRTModel) else ()
     found = _compared(second.outputs, runs, output_permutations or {}, steps)
+    if not all(each.agrees for each in found):
+        _check_repeats(first, *before)
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
     known = [*islice(tries(first.inputs), max(numbers) + 1)]
     turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and _is_open(first) else ()
     sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
     return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+
+
+def _runtime(source: bytes | Path, model: bytes | Path, level: Level) -> Runtime:
+    """What runs a result. Where it is refused, the source may be as well, and then nothing is said of the result."""
+    try:
+        return runtime_of(model, level=level)
+    except RefusedError as error:
+        OnnxRuntime(source, level=level)
+        error.result = True
+        raise
+
+
+def _check_repeats(source: OnnxRuntime, fed: Mapping[str, Array], truth: Sequence[Array]) -> None:
+    """Raise :class:`RefusedError` where a source gives other results for the same inputs, as random numbers are."""
+    for name, one, other in zip(source.outputs, truth, source.run(fed), strict=True):
+        if not np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
+            raise RefusedError(
+                f"the source gives another '{name}' each time that it runs on the same inputs, as with random numbers"
+            )
 
 
 def _drawn(

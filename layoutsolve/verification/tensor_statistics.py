@@ -93,6 +93,11 @@ LEFT = 2.0**-20
 TINY = 2.0**-126
 """The smallest float that keeps all of its bits: below it differences mean nothing."""
 
+LEAST: Mapping[str, float] = {"LOGISTIC": 2.0**-23}
+"""By how much a float may be off whatever its size, of operators whose kernels have errors that do not shrink with what
+they give: ONNX Runtime computes a sigmoid as a half and what is beyond it.
+"""
+
 ROWS = 16
 """How many numbers a channel has to have to be judged by itself."""
 
@@ -102,6 +107,7 @@ class Tally:
     """What is counted of one tensor, over all runs. It is ``rough`` where the conversion was asked to round otherwise:
     activations at run time, or weights. ``length`` is how many floats one of it is added up from, as LiteRT does it one
     after the other, and ``tie`` how near to the middle a real value may be for both neighbours to be right.
+    ``least`` is by how much a float may be off whatever its size.
     It is ``exact`` where exact results are expected instead of LiteRT's. ``constant`` says whether all that LiteRT has
     are one number, and ``farthest`` is by how much one is off at most, in LSB or as a share of the range.
     """
@@ -111,6 +117,7 @@ class Tally:
     rough: bool = False
     length: int = 1
     tie: float = TIE
+    least: float = TINY
     exact: bool = False
     constant: bool = True
     reason: str = ""
@@ -207,7 +214,7 @@ class Tally:
         noise = np.where(np.isfinite(noise), noise, 0)
         share = ROUNDED if self.rough else HALF if "16" in self.port.dtype else FLOAT + self.length * 2.0**-25
         self.farthest = max(self.farthest, float(error.max(initial=0)) / (float(span.max(initial=0)) or 1.0))
-        far = max(error.max(initial=0) - share * float(span.max(initial=0)) - TINY, 0.0)
+        far = max(error.max(initial=0) - share * float(span.max(initial=0)) - self.least, 0.0)
         if far > 0 and error.max(initial=0) > noise.max(initial=0):
             found = error.max() / (float(span.max(initial=0)) or 1.0)
             return f"maximum error {found:.2g} of the range (threshold {share:g})"
@@ -218,7 +225,7 @@ class Tally:
         own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf, least)
         least = max(ACROSS, HALF * share / FLOAT if share == HALF else 0) * float(span.max(initial=0))
         allowed = np.maximum(np.maximum(FLOAT_CHANNEL * share / FLOAT * own, least), 4 * noise.reshape(-1, size).max(0))
-        wrong = np.flatnonzero(rows.max(0) > allowed + TINY)
+        wrong = np.flatnonzero(rows.max(0) > allowed + self.least)
         if wrong.size:
             place = int(wrong[0])
             found, most = rows[:, place].max() / (own[place] or 1.0), FLOAT_CHANNEL * share / FLOAT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,9 @@ NOISE = 2.0**-20
 
 OVERFLOW = 2.0**-6
 """How many steps one product of two steps of 16 bits may be: of the largest numbers that is 500 times the range."""
+
+WIDE: Mapping[np.dtype[Any], float] = {np.dtype("int8"): 2.0**31, np.dtype("uint8"): 2.0**15 - 256}
+"""How many steps LiteRT's products of two bytes hold: it narrows those without a sign to 16 bits."""
 
 SUM = 2.0**31 * (1 - 2.0**-10)
 """The largest sum that does not overflow 32 bits, and somewhat less, as floats are rounded."""
@@ -41,6 +45,9 @@ def undefined(
         scales = [quant_of(subgraph.tensors[operator.inputs[slot]]) for slot in (2, 4)]
         unit = prod(float(each.scale[0]) for each in scales if each is not None)
         return np.asarray(np.abs(before) >= SUM * unit)  # LiteRT's sums overflow there
+    made = quant_of(subgraph.tensors[operator.outputs[0]])
+    if operator.name == "MUL" and one.dtype in WIDE and made is not None and (before := real()) is not None:
+        return np.asarray(np.abs(before) >= WIDE[one.dtype] * float(made.scale[0]))
     if operator.name == "CUSTOM:TFLite_Detection_PostProcess" and one.ndim > 1 and operator.outputs[3] in truth:
         unwritten = np.zeros(one.shape, bool)  # LiteRT leaves what lies behind the detections as memory was
         unwritten[:, int(truth[operator.outputs[3]].reshape(-1)[0]) :] = True
@@ -103,10 +110,12 @@ def _overflows(subgraph: Subgraph, operator: Operator, one: Array) -> bool:
 
 
 def tie(subgraph: Subgraph, operator: Operator) -> float:
-    """How near to the middle between two numbers both are right, by the multiplier of a product's kernel."""
+    """How near to the middle between two numbers both are right, by the multiplier of a product's kernel. A conversion
+    lifts sums by as much as the kernel's two roundings lift positive ones, while these lower negative ones.
+    """
     tensors = [subgraph.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]) if index >= 0]
     quants = [quant_of(tensor) for tensor in tensors]
     if len(quants) < 3 or any(each is None or each.scale.size == 0 for each in quants):
         return TIE
     first, second, out = (float(each.scale.max()) for each in quants if each is not None)
-    return max(TIE, min(first * second / out, WIDEST_TIE))
+    return max(TIE, min(2 * first * second / out, WIDEST_TIE))

@@ -125,3 +125,44 @@ def resized(dtype: str, seed: int) -> bytes:
 def test_resized(dtype: str, seed: int) -> None:
     """LiteRT rounds the distance of positions, which makes more the farther they are from the first."""
     check_told_apart(resized(dtype, seed), "another resize mode", seed)
+
+
+def sigmoids(bias: float, seed: int) -> bytes:
+    """The sigmoids of a product whose bias is far from zero, as in the heads of detectors."""
+    random = np.random.default_rng(seed)
+    build = Builder()
+    x, weights = (
+        build.input("x", (1, 8)),
+        build.constant("weights", (random.normal(size=(5, 8)) * 0.3).astype(np.float32)),
+    )
+    biases = build.constant("biases", np.full(5, bias, np.float32))
+    logits, y = build.tensor("logits", (1, 5)), build.tensor("y", (1, 5))
+    build.operator("FULLY_CONNECTED", [x, weights, biases], [logits], {})
+    build.operator("LOGISTIC", [logits], [y], {})
+    return build.finish(y)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("bias", [-2.0, -9.0, -12.0, -20.0, -40.0])
+def test_sigmoids_near_zero(bias: float, seed: int) -> None:
+    """ONNX Runtime's errors do not shrink with them; where they are larger than these, others are told apart."""
+    source = sigmoids(bias, seed)
+    assert layoutsolve.verify(source, layoutsolve.convert(source)).verdict == "pass"
+    if bias >= -12:
+        assert layoutsolve.verify(source, layoutsolve.convert(sigmoids(bias + 0.3, seed))).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scale", [1e-35, 1e-7])
+def test_products_that_overflow(dtype: str, scale: float) -> None:
+    """Scales that were never calibrated: LiteRT's numbers mean nothing there, and what follows is judged."""
+    build, shape, zero = Builder(), (1, 6, 5), int(dtype == "uint8") * 128
+    inputs = [build.input(name, shape, dtype, quant=Quant([0.02], [zero])) for name in "xy"]
+    scales = {"lost": scale, "sums": 0.04}
+    lost, sums = (build.tensor(name, shape, dtype, quant=Quant([each], [zero])) for name, each in scales.items())
+    build.operator("MUL", inputs, [lost])
+    build.operator("ADD", inputs, [sums])
+    source = build.finish(sums, lost)
+    found = layoutsolve.convert(source)
+    assert layoutsolve.verify(source, found).inspection.departure is None
+    assert layoutsolve.verify(source, broken(found, "another operator", 0)).verdict == "FAIL"

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import layoutsolve
 from layoutsolve.cli.command_line import main
 from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.verification import onnx_source
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
 from layoutsolve.verification.output_accuracy import MOST
+from layoutsolve.verification.runtimes import RefusedError
 from tests.builder import Builder
 
 
@@ -121,3 +124,24 @@ def test_shifts_are_within_the_width(dtype: str) -> None:
     source = build.finish(y)
     found = layoutsolve.verify(source, layoutsolve.convert(source))
     assert found.verdict == "pass" or "LiteRT refuses" in found.refusal, found
+
+
+@pytest.mark.parametrize("op", ["RandomNormalLike", "RandomUniformLike", "Bernoulli"])
+def test_sources_with_random_numbers(op: str) -> None:
+    """A source that gives other numbers each time is no reference for a result that gives others."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x) => (float[4, 3, 2] y, float[2, 3, 4] z) {{
+        p = Sigmoid(x) r = {op}(p) t = Transpose<perm = [2, 1, 0]>(r) y = Neg(t) z = Relu(x) }}"""
+    source, other = (onnx.parser.parse_model(each).SerializeToString() for each in (text, text.replace("Neg", "Exp")))
+    with pytest.raises(RefusedError, match="another 'y' each time") as raised:
+        onnx_source.verify(source, other)
+    assert not raised.value.result
+
+
+def test_what_runs_neither_before_nor_after_says_nothing_of_the_result() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "nobody" : 1]> g (float[2, 3] x) => (float[2, 3] y) '
+        "{ y = nobody.Nothing(x) }"
+    )
+    with pytest.raises(RefusedError) as raised:
+        onnx_source.verify(model.SerializeToString(), model.SerializeToString())
+    assert not raised.value.result
