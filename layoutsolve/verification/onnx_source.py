@@ -103,7 +103,7 @@ def _verified(
     second, moved = _runtime(source, model, level), input_permutations or {}
     pinned = _pinned(second, moved)
     first, given, numbers = _drawn(source, level, pinned, data, seed)
-    runs = []
+    runs = list[tuple[list[Array], list[Array]]]()
     began, used = time.monotonic(), list[int]()
     for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
         with of_result():

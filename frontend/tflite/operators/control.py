@@ -178,9 +178,10 @@ def _with_lists(call: Call, initial: list[Value]) -> list[Value]:
 
 def unset_list(call: Call, count: Value, element: Value) -> Value:
     """Write a list of tensors as a tensor: elements that are not set are zeros, as TensorFlow gives them."""
-    if call.content(count) is None or product(count.shape) != 1:
+    known = call.content(count)
+    if known is None or known.size != 1:
         raise GapError("its list of tensors has a number of elements that is computed at run time", ONE_BY_ONE)
-    length = call.content(count).reshape(-1)[0]
+    length = known.reshape(-1)[0]
     shape = (length if isinstance(length, Size) else int(length), *element.shape)
     zero = call.constant(np.zeros((), element.dtype), "unset", element.dtype)
     slot = call.temporary("list", element.dtype, element.quant)
