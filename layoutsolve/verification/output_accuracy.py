@@ -42,6 +42,11 @@ SIZES, LARGEST = ((1, 1), (1, 64), (1, 4096), (64, 64)), 1 << 22
 batches do, and others; and how many elements an input may have.
 """
 
+_NO_NUMBERS = (
+    "LiteRT gives no numbers with the sizes that were tried: fix those of inputs (--shape), or give --verify-data"
+)
+"""Why nothing is said of a result that does not run."""
+
 STEPS = 3
 """How many times a model with states is run in turn, each with what the one before has left."""
 
@@ -148,7 +153,7 @@ class Bench:
             runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
         except RefusedError:
             return False
-        return any(result.size for run in runs for result in run.results)
+        return _gives_numbers(runs)
 
     def _open(self, sample: int) -> tuple[int, int]:
         """The sizes of dynamic dimensions in a sample."""
@@ -189,10 +194,15 @@ class Bench:
         truth = litert.steps(judged, steps, tensors=tensors, keep=self.keep)
         plain = truth if judged is main else litert.steps(main, steps, keep=self.keep)
         fed = self.fed(steps)
-        with of_result():
-            results = stepped(self.runtime, fed)
-            if inspector is not None:
-                inspector.add(truth, fed)
+        try:
+            with of_result():
+                results = stepped(self.runtime, fed)
+                if inspector is not None:
+                    inspector.add(truth, fed)
+        except RefusedError as error:
+            if error.running and not _gives_numbers(truth):
+                raise RefusedError(f"{_NO_NUMBERS}. {error}") from error
+            raise
         for run in (*truth, *plain):
             self._clear(run)
         names, moved = self.runtime.outputs, self.output_permutations
@@ -222,6 +232,12 @@ class Bench:
     def fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
         """The inputs of a sample as the ONNX model takes them."""
         return [feeds(self.runtime, inputs, self.input_permutations) for inputs in steps]
+
+
+def _gives_numbers(runs: Sequence[Run]) -> bool:
+    """Whether LiteRT gives any number that is one."""
+    results = [result for run in runs for result in run.results]
+    return any(result.size and not (result.dtype.kind == "f" and np.isnan(result).all()) for result in results)
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,3 +145,18 @@ def test_what_runs_neither_before_nor_after_says_nothing_of_the_result() -> None
     with pytest.raises(RefusedError) as raised:
         onnx_source.verify(model.SerializeToString(), model.SerializeToString())
     assert not raised.value.result
+
+
+def test_sizes_with_which_litert_gives_no_numbers() -> None:
+    """A product of rows that are longer than the data has no rows in LiteRT, and their mean is none."""
+    build = Builder()
+    x = build.input("x", (1, 1), signature=(1, -1))
+    rows, y = build.tensor("rows", (1, 3), signature=(-1, 3)), build.tensor("y", (3,))
+    weights = build.constant("weights", np.ones((3, 10_000), np.float32))
+    build.operator("FULLY_CONNECTED", [x, weights, -1], [rows], {})
+    build.operator("MEAN", [rows, build.constant("axis", np.array([0], np.int32))], [y], {"keep_dims": False})
+    source = build.finish(y)
+    found = layoutsolve.verify(source, layoutsolve.convert(source))
+    assert found.verdict == "not verified" and "no numbers" in found.refusal
+    known = {"x": np.ones((1, 1, 20_000), np.float32)}
+    assert layoutsolve.verify(source, layoutsolve.convert(source), data=known).verdict == "pass"
