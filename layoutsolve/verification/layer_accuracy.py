@@ -164,7 +164,7 @@ class Inspector:
         cut = self._cut
         given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
         after = [{place.stored.name: stored_of(place, run.tensors) for place in self._states.values()} for run in runs]
-        steps = _Steps(runs, given, cut.run(given, after), cache(lambda: cut.run(_rounded(given), after)))
+        steps = _Steps(runs, given, cut.run(given, after), cache(lambda: cut.run(rounded(given), after)))
         known = frozenset(self._places)
         for index in (each for operator in self._subgraph.operators for each in operator.outputs if each in known):
             if index not in self._tallies:
@@ -346,11 +346,11 @@ def _apart(one: Array, other: Array) -> Pair:
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
 
 
-def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+def rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
     """The same inputs with floats that are rounded more."""
     noise = np.random.default_rng(0)
 
-    def rounded(data: Array) -> Array:
+    def one(data: Array) -> Array:
         if data.dtype.kind != "f":
             return data
         part = NOISE if data.itemsize > 2 else NOISE_16
@@ -358,7 +358,7 @@ def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
             found = np.asarray(data * (1 + noise.uniform(-part, part, data.shape)), data.dtype)
         return np.where(np.abs(data) < np.finfo(data.dtype).max, found, data)  # the largest are infinite ones
 
-    return [{name: rounded(data) for name, data in each.items()} for each in steps]
+    return [{name: one(data) for name, data in each.items()} for each in steps]
 
 
 def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[Operator, ...]]:

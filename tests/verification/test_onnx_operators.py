@@ -47,11 +47,21 @@ def network(normal: str, weights: Array) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(made)
 
 
-def verified(source: onnx.ModelProto, written: onnx.ModelProto) -> Verification:
+def in_floats(normal: str, weights: Array) -> onnx.ModelProto:
+    """The same in floats."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g (float[1, 6, 40] x) => (float[1, 6, 6] n)
+        <float[40, 6] w = {{{", ".join(map(str, weights.reshape(-1).tolist()))}}}, float[6] one = {{1, 1, 1, 1, 1, 1}},
+        float[6] nought = {{0, 0, 0, 0, 0, 0}}> {{ m = MatMul(x, w) n = {normal} <epsilon = 1e-30>(m, one, nought) }}"""
+    )
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def verified(source: onnx.ModelProto, written: onnx.ModelProto, *, rounds: bool = True) -> Verification:
     """A source beside what is written of a model."""
     made = layoutsolve.convert(written, to="tflite")
     inside = made.assignment.graph.values, stored(made.assignment)
-    return onnx_source.verify(source.SerializeToString(), made.content(""), rounds=True, inside=inside)
+    return onnx_source.verify(source.SerializeToString(), made.content(""), rounds=rounds, inside=inside)
 
 
 @pytest.mark.parametrize("normal", ["LayerNormalization", "InstanceNormalization"])
@@ -67,3 +77,17 @@ def test_roundings_that_become_many_steps(normal: str) -> None:
     departure = verified(source, network(normal, other)).inspection
     assert departure is not None and departure.departure is not None
     assert departure.departure.operator == "MatMul"
+
+
+@pytest.mark.parametrize("apart, fault", [(1e-6, 0), (1e-5, 0), (1e-3, 0), (1e-5, 1e-5), (1e-3, 1e-4), (0.1, 1e-2)])
+def test_last_bits_that_become_large(apart: float, fault: float) -> None:
+    """Sums that are alike to some bits are normalized: what is left of these bits is noise as far as the source itself
+    has it, and more is a fault, also where the layer by itself is nearly right.
+    """
+    random = np.random.default_rng(4)
+    weights = np.repeat(random.uniform(-1, 1, (40, 1)), 6, 1) + random.uniform(-apart, apart, (40, 6))
+    source = in_floats("LayerNormalization", weights)
+    other = weights * (1 + fault * random.uniform(-1, 1, weights.shape))
+    found = verified(source, in_floats("LayerNormalization", other), rounds=False)
+    assert found.passed == (fault == 0), str(found)
+    assert not found.agrees

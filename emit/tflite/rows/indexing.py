@@ -101,6 +101,8 @@ def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) ->
     if call.attribute("reduction", "none") != "none":
         raise ExpressionError("it adds or compares what it scatters", "scatter without a reduction")
     flat = places.reshape(-1, places.shape[-1])
+    if (flat < 0).any() or (flat >= np.array(sizes[: flat.shape[1]])).any():
+        raise ExpressionError("it scatters to a place that is not there", "give it indices within its data")
     if len(np.unique(flat, axis=0)) != len(flat):
         raise ExpressionError("it scatters to one place more than once", "give each place once")
     if places.ndim == 1:  # one place, in no dimension, which the kernel does not take

@@ -334,6 +334,8 @@ REFUSED: Mapping[str, Callable[[], Case]] = {
     "Det": lambda: Case(real(3, 3)),
     "Hardmax": lambda: Case(real(3, 4)),
     "Mod": lambda: Case(real(3), real(3), fed=(0, 1), fmod=1),
+    "ScatterElements": lambda: Case(real(3), whole(3), real(1), fed=(0, 2)),
+    "ScatterND": lambda: Case(real(3, 4), whole((-4,)), real(1, 4), fed=(0, 2)),
 }
 
 
