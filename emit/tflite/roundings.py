@@ -7,7 +7,7 @@ it is quantized.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +15,14 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.meanings import STRETCH, in_steps
 from layoutsolve.emit.tflite.rows import QUANTIZED
-from layoutsolve.ir.graph import PLAN, Graph, Node, Quant
+from layoutsolve.emit.tflite.rows.reduction import POOLING
+from layoutsolve.frontend.tflite.lowering.rounding import pooling_offset
+from layoutsolve.ir.graph import PLAN, Graph, Node, Quant, product
 
 SHIFT = 0.75
 """No more than this part of a step is no more than a way to round: kernels that average are off by that much."""
 
-_TWO = 2
+_TWO, _SIGNED, _EQUAL = 2, 128, 1e-4
 _WEIGHED = frozenset(("Conv", "Gemm", "MatMul"))
 """Operators to which something may be added that is small, and no rounding."""
 
@@ -47,12 +49,28 @@ def settled(graph: Graph) -> Graph:
         steps = [] if op not in QUANTIZED or op in _WEIGHED else [*_steps(graph, node)]
         if steps:
             end = graph.nodes[steps[-1]].outputs[0]
-            whole = replace(node, outputs=(end,))
+            whole = replace(node, outputs=(end,), attributes={**node.attributes, **_pooling(graph, node, steps)})
             if QUANTIZED[op](Call(draft, whole, end)):
                 anew[number] = whole
                 gone.update(steps)
     nodes = [anew.get(number, node) for number, node in enumerate(graph.nodes) if number not in gone]
     return replace(graph, nodes=tuple(nodes)) if anew else graph
+
+
+def _pooling(graph: Graph, node: Node, steps: Sequence[int]) -> dict[str, int]:
+    """What tells that a mean is rounded as by LiteRT's kernel for height and width, which no other one does."""
+    axes = graph.values[node.inputs[1]].data if node.op == "ReduceMean" and len(node.inputs) > 1 else None
+    before, after = graph.values[node.inputs[0]], graph.values[graph.nodes[steps[-1]].outputs[0]]
+    added = [graph.values[name].data for name in graph.nodes[steps[0]].inputs if graph.values[name].data is not None]
+    if axes is None or before.quant is None or after.quant is None or not added or added[0] is None:
+        return {}
+    count = product(before.shape[axis] for axis in axes.reshape(-1).tolist())
+    shift = _SIGNED if before.dtype == "uint8" else 0
+    signed = replace(before.quant, zero_point=before.quant.zero_point.astype(np.int32) - shift)
+    if not isinstance(count, int) or added[0].size != 1:
+        return {}
+    off = (pooling_offset(each, after.quant, count) - float(added[0].reshape(-1)[0]) for each in (before.quant, signed))
+    return {POOLING: 1} if min(map(abs, off)) < _EQUAL * float(after.quant.scale[0]) else {}
 
 
 def _lift(graph: Graph, node: Node) -> int | None:

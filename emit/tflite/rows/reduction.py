@@ -20,6 +20,7 @@ _REDUCED = {
     "ReduceSum": "SUM",
 }
 _MOST_SOFTMAX = 4
+_IMAGE, _PIXELS = 4, (1, 2)
 
 
 def axes_of(call: Call) -> list[int]:
@@ -49,8 +50,28 @@ def _in_steps(call: Call) -> bool:
     return same_bytes(call) and call.op == "ReduceSum" and bool(axes_of(call))
 
 
+POOLING = "pooling"
+"""The attribute of a mean that is rounded as LiteRT's kernel for height and width does, along no more dimensions."""
+
+
+def _pool(call: Call) -> bool:
+    """Write such a mean, if images lie so that the kernel takes them; it keeps dimensions."""
+    shape, made = call.value(0).shape, call.output
+    axes = [axis for axis in axes_of(call) if axis in _PIXELS or shape[axis] != 1]
+    if len(shape) != _IMAGE or axes != [*_PIXELS]:
+        return False
+    keeps = len(made.shape) == len(shape)
+    found = call.target() if keeps else call.temporary(kept(shape, axes), made.dtype, made.quant)
+    call.write("MEAN", [call.tensor(0), call.constant(axes)], [found], keep_dims=True)
+    if not keeps:
+        call.reshape(found, made.shape, call.target())
+    return True
+
+
 def _reduce(call: Call) -> None:
     axes = axes_of(call)
+    if call.attribute(POOLING, 0) and _pool(call):
+        return
     if not axes:
         call.reshape(call.tensor(0), call.output.shape, call.target())
         return

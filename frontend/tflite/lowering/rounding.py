@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from math import floor, frexp, ldexp
+from math import copysign, floor, frexp, ldexp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +49,18 @@ def lift(factor: float) -> float:
     if exponent < 0:
         return ldexp(0.5, exponent) + TIE
     return TIE if 1 < factor.as_integer_ratio()[1] <= _HALVES else 0.0
+
+
+def pooling_offset(read: Quant, made: Quant, count: int) -> float:
+    """How much LiteRT's 8-bit mean of so many over height and width is off, up to three quarters of a step.
+
+    It rounds the part of the zero point on its own, and that of the stored integers twice: to the fractions that the
+    multiplier's shift leaves, then to a whole step, halves upwards (so do its vector kernels, sixteen channels at a
+    time; the channels left over round halves away from zero).
+    """
+    ratio = float(read.scale[0]) / float(made.scale[0])
+    part = float(np.float32(read.zero_point[0]) * read.scale[0] / made.scale[0])
+    return (part - copysign(floor(abs(part) + 0.5), part) + lift(ratio / count)) * float(made.scale[0])
 
 
 def lifted(factors: Array) -> Array:

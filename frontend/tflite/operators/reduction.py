@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign, floor, frexp, ldexp, prod
+from math import frexp, ldexp, prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantization import limits, moves
 from layoutsolve.frontend.tflite.lowering.registry import INT8_AND_INT16, lowers
-from layoutsolve.frontend.tflite.lowering.rounding import TIE, lift
+from layoutsolve.frontend.tflite.lowering.rounding import TIE, pooling_offset
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot, real_dtype
 from layoutsolve.frontend.tflite.operators.shared.common import (
@@ -120,20 +120,11 @@ def _combined(call: Call, op: str, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> float:
-    """How much LiteRT's 8-bit mean over height and width is off, up to three quarters of a step.
-
-    It rounds the part of the zero point on its own, and that of the stored integers twice: to the fractions that the
-    multiplier's shift leaves, then to a whole step, halves upwards (so do its vector kernels, sixteen channels at a
-    time; the channels left over round halves away from zero).
-    """
+    """How much LiteRT's 8-bit mean over height and width is off."""
     if x.quant is None or slot.quant is None or x.dtype not in BYTES or (len(x.shape), axes, keep) != (4, (1, 2), True):
         return 0.0
-    count, result = product([x.shape[1], x.shape[2]]), float(slot.quant.scale[0])
-    if not isinstance(count, int):
-        return 0.0
-    ratio = float(x.quant.scale[0]) / result
-    part = float(np.float32(x.quant.zero_point[0]) * x.quant.scale[0] / slot.quant.scale[0])
-    return (part - copysign(floor(abs(part) + 0.5), part) + lift(ratio / count)) * result
+    count = product([x.shape[1], x.shape[2]])
+    return pooling_offset(x.quant, slot.quant, count) if isinstance(count, int) else 0.0
 
 
 def _mean_lift(x: Value, slot: Slot, count: Dim) -> tuple[float, float]:

@@ -90,6 +90,27 @@ def test_a_quantized_network_comes_back(target: str) -> None:
     assert np.abs(one - other).max() <= 1
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_means_over_pixels_are_the_same_integers(dtype: str, keeps: bool) -> None:
+    """LiteRT rounds a mean over height and width otherwise than others: by up to three quarters of a step."""
+    random = np.random.default_rng([len(dtype), keeps])
+    for _ in range(8):
+        low, zero = np.iinfo(dtype).min, int(random.integers(20, 90))
+        steps = [Quant((float(random.uniform(0.003, 0.02)),), (low + zero,)) for _ in range(2)]
+        shape = (int(random.integers(1, 3)), *map(int, random.integers(3, 8, 2)), int(random.integers(5, 20)))
+        builder = Builder()
+        x = builder.input("x", shape, dtype, quant=steps[0])
+        y = builder.tensor("y", (shape[0], 1, 1, shape[3]) if keeps else (shape[0], shape[3]), dtype, quant=steps[1])
+        axes = builder.constant("axes", np.array([1, 2], np.int32))
+        builder.operator("MEAN", [x, axes], [y], {"keep_dims": keeps})
+        source = builder.finish(y)
+        written = layoutsolve.convert(layoutsolve.convert(source).model, to="tflite").content("")
+        data = (low + random.integers(zero - 20, zero + 60, shape)).astype(dtype)
+        one, other = (litert().run(each, [data]).results[0] for each in (source, written))
+        np.testing.assert_array_equal(one, other)
+
+
 def channels_first(builder: Builder) -> tuple[int, int]:
     """A convolution between Transposes, as exporters of channels-first networks write it; its input and output."""
     x = builder.input("image", (1, 3, 8, 8))
