@@ -53,6 +53,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "DYNAMIC_UPDATE_SLICE": _MOVED,
     "MUL": (*_PLAIN, "uint32"),
     "QUANTIZE": (*_REAL, *_STORED),
+    "RANGE": (*_REAL, *_WHOLE),
     **dict.fromkeys(("RESHAPE", "SHAPE"), (*_MOVED, "uint32", *_RARE)),
     "SCATTER_ND": (*_REAL, *_BYTES, *_WHOLE, "bool"),
     "SELECT_V2": (*_MOVED, "uint32"),
@@ -75,6 +76,7 @@ _ALIKE: Mapping[str, Sequence[int]] = {
     "DYNAMIC_UPDATE_SLICE": (0, 1),
     "ONE_HOT": (2, 3),
     "PADV2": (0, 2),
+    "RANGE": (0, 1, 2),
     "SELECT_V2": (1, 2),
 }
 """By operator, which of its inputs have one type, where that is not the one of :data:`TYPES` alone."""

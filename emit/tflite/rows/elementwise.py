@@ -322,10 +322,28 @@ def mean(call: Call) -> None:
 
 @row("Mod")
 def mod(call: Call) -> None:
-    """Mod with the sign of the divisor."""
-    if call.attribute("fmod", 0):
-        raise ExpressionError("its remainder has the sign of the dividend", "use Mod with fmod=0")
-    call.write("FLOOR_MOD", [call.tensor(0), call.tensor(1)])
+    """Mod with the sign of the divisor; with that of the dividend it is one of sizes, turned around where that is
+    negative.
+    """
+    values, dtype = [call.value(number) for number in range(2)], call.value(0).dtype
+    if not call.attribute("fmod", 0):
+        call.write("FLOOR_MOD", [call.tensor(0), call.tensor(1)])
+        return
+    sizes = [_size(call, call.tensor(number), value) for number, value in enumerate(values)]
+    made = call.output.shape
+    rest = call.step("FLOOR_MOD", sizes, made)
+    negative = call.temporary(values[0].shape, "bool")
+    call.write("LESS", [call.tensor(0), call.constant(0, dtype)], [negative])
+    turned = call.step("NEG", [rest], made)
+    shapes = [values[0].shape, made, made, made]
+    broadcasting.write(call, "SELECT_V2", [negative, turned, rest], shapes, call.target(), _SELECT_LIMIT)
+
+
+def _size(call: Call, tensor: int, value: Value) -> int:
+    """Numbers without their signs; ABS takes no int64."""
+    if value.dtype != "int64":
+        return call.step("ABS", [tensor], value.shape)
+    return call.step("MAXIMUM", [tensor, call.step("NEG", [tensor], value.shape)], value.shape)
 
 
 @row("Where")
@@ -499,6 +517,47 @@ def softsign(call: Call) -> None:
 def is_nan(call: Call) -> None:
     """IsNaN: what is not equal to itself."""
     call.write("NOT_EQUAL", [call.tensor(0), call.tensor(0)])
+
+
+@row("IsInf")
+def is_infinite(call: Call) -> None:
+    """IsInf: what equals an infinity, or the one that is asked for; without one nothing is, as of numbers both above
+    and below.
+    """
+    above, below = (bool(call.attribute(f"detect_{sign}", 1)) for sign in ("positive", "negative"))
+    tensor, end = call.tensor(0), np.inf if above or not below else -np.inf
+    if above == below:
+        tensor = call.step("ABS", [tensor], call.value(0).shape)
+    if above or below:
+        call.write("EQUAL", [tensor, call.constant(end, "float32")])
+    else:
+        call.write("LESS", [tensor, call.constant(-np.inf, "float32")])
+
+
+@row("Shrink")
+def shrink(call: Call) -> None:
+    """Shrink: what is beyond a limit comes nearer by a bias, the rest is 0."""
+    shape, tensor = call.value(0).shape, call.tensor(0)
+    limit, bias = float(call.attribute("lambd", 0.5)), float(call.attribute("bias", 0.0))
+    last = call.constant(0.0, "float32")
+    for name, operator, sign in (("GREATER", "SUB", 1), ("LESS", "ADD", -1)):  # of both the lower limit is seen first
+        beyond = call.temporary(shape, "bool")
+        call.write(name, [tensor, call.constant(sign * limit, "float32")], [beyond])
+        moved = call.step(operator, [tensor, call.constant(bias, "float32")], shape) if bias else tensor
+        into = call.temporary(shape) if sign > 0 else call.target()
+        call.write("SELECT_V2", [beyond, moved, last], [into])
+        last = into
+
+
+@row("Sinh", "Cosh")
+def hyperbolic(call: Call) -> None:
+    """Sinh and Cosh: half the difference, or the sum, of both exponentials."""
+    shape = call.value(0).shape
+    halves = [
+        call.step("MUL", [call.step("EXP", [each], shape), call.constant(0.5, "float32")], shape)
+        for each in (call.tensor(0), call.step("NEG", [call.tensor(0)], shape))
+    ]
+    call.write("SUB" if call.op == "Sinh" else "ADD", halves)
 
 
 @row("Atan")

@@ -11,7 +11,7 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves
-from layoutsolve.ir.graph import Array, Size
+from layoutsolve.ir.graph import Array, Size, Value
 
 
 def _from_front(indices: Array, sizes: Any) -> Array:
@@ -67,51 +67,93 @@ def gather_elements(call: Call) -> None:
         grid[..., axis] = _from_front(known, sizes[axis])
         call.write("GATHER_ND", [call.tensor(0), call.constant(grid)])
         return
-    given = call.value(1)
-    bounded = call.step("FLOOR_MOD", [call.tensor(1), call.constant(sizes[axis], given.dtype)], shape)
-    small = call.temporary(shape, "int32")
-    call.draft.write("CAST", [bounded], [small], {})
-    column = call.reshape(small, [*shape, 1])
-    parts = [column if each == axis else call.constant(grid[..., each : each + 1]) for each in range(len(sizes))]
-    places = call.temporary([*shape, len(sizes)], "int32")
-    call.draft.write("CONCATENATION", parts, [places], {"axis": len(shape)})
-    call.write("GATHER_ND", [call.tensor(0), places])
+    call.write("GATHER_ND", [call.tensor(0), _placed(call, grid, axis, sizes[axis])])
 
 
 @row("ScatterND")
 def scatter_nd(call: Call) -> None:
-    """ScatterND at constant places, each of which there is once: what is scattered there, the rest as it was."""
-    known = call.known(1, "indices")
-    sizes = call.sizes(call.value(0))
-    bounds = np.array(sizes[: known.shape[-1]])
-    _scatter(call, _from_front(known, bounds), call.tensor(2), sizes)
+    """ScatterND, each of whose places there is once: what is scattered there, the rest as it was. What is added may be
+    so several times to one place.
+    """
+    known, sizes, given = call.data(1), call.sizes(call.value(0)), call.value(1)
+    (count,) = call.sizes(given, slice(-1, None))
+    bounds = np.array(sizes[:count])
+    if known is not None:
+        _scatter_known(call, _from_front(known, bounds), call.tensor(2), sizes)
+        return
+    if not count or len(given.shape) < 2:
+        raise ExpressionError("its indices are computed, and have no list of places", "make them constants")
+    places = call.step("FLOOR_MOD", [call.tensor(1), call.constant(bounds, given.dtype)], given.shape)
+    _scatter(call, _small(call, places, given), call.tensor(2), sizes)
 
 
 @row("ScatterElements")
 def scatter_elements(call: Call) -> None:
-    """ScatterElements at constant places, each of which there is once."""
-    known, sizes = call.known(1, "indices"), call.sizes(call.value(0))
-    axis = call.attribute("axis", 0) % len(sizes)
-    grid = np.stack([*np.indices(known.shape)], -1)
-    grid[..., axis] = _from_front(known, sizes[axis])
-    _scatter(call, grid, call.tensor(2), sizes)
+    """ScatterElements, each of whose places there is once."""
+    known, sizes, given = call.data(1), call.sizes(call.value(0)), call.value(1)
+    axis, shape = call.attribute("axis", 0) % len(sizes), call.sizes(given)
+    grid = np.stack([*np.indices(shape)], -1)
+    if known is not None:
+        grid[..., axis] = _from_front(known, sizes[axis])
+        _scatter_known(call, grid, call.tensor(2), sizes)
+        return
+    _scatter(call, _placed(call, grid, axis, sizes[axis]), call.tensor(2), sizes)
 
 
-def _scatter(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) -> None:
-    if call.attribute("reduction", "none") != "none":
-        raise ExpressionError("it adds or compares what it scatters", "scatter without a reduction")
+def _small(call: Call, places: int, given: Value) -> int:
+    """Indices as int32, of which kernels have more."""
+    if given.dtype == "int32":
+        return places
+    small = call.temporary(given.shape, "int32")
+    call.draft.write("CAST", [places], [small], {})
+    return small
+
+
+def _placed(call: Call, grid: Array, axis: int, size: int) -> int:
+    """Places, with computed indices along one axis."""
+    given = call.value(1)
+    shape, rank = grid.shape[:-1], grid.shape[-1]
+    bounded = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], shape)
+    column = call.reshape(_small(call, bounded, given), [*shape, 1])
+    parts = [column if each == axis else call.constant(grid[..., each : each + 1]) for each in range(rank)]
+    places = call.temporary(grid.shape, "int32")
+    call.draft.write("CONCATENATION", parts, [places], {"axis": len(shape)})
+    return places
+
+
+def _scatter_known(call: Call, places: Array, updates: int, sizes: tuple[int, ...]) -> None:
+    """Write a scatter to places that are known."""
     flat = places.reshape(-1, places.shape[-1])
     if (flat < 0).any() or (flat >= np.array(sizes[: flat.shape[1]])).any():
         raise ExpressionError("it scatters to a place that is not there", "give it indices within its data")
-    if len(np.unique(flat, axis=0)) != len(flat):
+    adds = call.attribute("reduction", "none") == "add"
+    if not adds and len(np.unique(flat, axis=0)) != len(flat):
         raise ExpressionError("it scatters to one place more than once", "give each place once")
     if places.ndim == 1:  # one place, in no dimension, which the kernel does not take
         places, updates = flat, call.reshape(updates, [1, *sizes[places.size :]])
     mask = np.zeros(sizes, bool)
     mask[tuple(flat.T)] = True
-    scattered = call.temporary(sizes, call.value(0).dtype)
-    call.draft.write("SCATTER_ND", [call.constant(places), updates, call.constant(sizes)], [scattered], {})
-    call.write("SELECT_V2", [call.constant(mask, "bool"), scattered, call.tensor(0)])
+    _scatter(call, call.constant(places), updates, sizes, None if adds else call.constant(mask, "bool"))
+
+
+def _scatter(call: Call, places: int, updates: int, sizes: tuple[int, ...], mask: int | None = None) -> None:
+    """Write what is scattered, and added to what was there, or in its place; a mask tells where, or ones do that are
+    scattered as well.
+    """
+    reduction, dtype = call.attribute("reduction", "none"), call.value(0).dtype
+    if reduction not in ("none", "add"):
+        raise ExpressionError("it compares or multiplies what it scatters", "scatter without a reduction")
+    scattered, shape = call.temporary(sizes, dtype), call.constant(sizes)
+    call.draft.write("SCATTER_ND", [places, updates, shape], [scattered], {})
+    if reduction == "add":
+        call.write("ADD", [call.tensor(0), scattered])
+        return
+    if mask is None:
+        ones, counts = call.constant(np.ones(call.sizes(call.value(2)))), call.temporary(sizes, "int32")
+        mask = call.temporary(sizes, "bool")
+        call.draft.write("SCATTER_ND", [places, ones, shape], [counts], {})
+        call.draft.write("NOT_EQUAL", [counts, call.constant(0)], [mask], {})
+    call.write("SELECT_V2", [mask, scattered, call.tensor(0)])
 
 
 @row("Trilu", quantized=moves)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.emit.tflite import kernels
 from layoutsolve.emit.tflite.draft import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import same_steps
@@ -113,6 +114,12 @@ def split(call: Call) -> None:
     ]  # of parts that nothing reads too
     if len({*parts}) == 1 and call.value(0).dtype in _SPLIT:
         call.write("SPLIT", [call.constant(axis), call.tensor(0)], outputs, num_splits=len(parts))
+        return
+    if call.value(0).dtype not in kernels.TYPES["SPLIT_V"]:
+        starts = np.cumsum([0, *parts[:-1]]).tolist()
+        for start, shape, output in zip(starts, shapes, outputs, strict=True):
+            begin = call.constant([start if place == axis else 0 for place in range(len(shape))])
+            call.write("SLICE", [call.tensor(0), begin, call.counts(shape)], [output])
         return
     inputs = [call.tensor(0), call.constant(parts), call.constant(axis)]
     call.write("SPLIT_V", inputs, outputs, num_splits=len(parts))
@@ -370,6 +377,12 @@ def expand(call: Call) -> None:
         call.write("MUL", [call.tensor(0), call.constant(np.ones(ones), "float32")])
         return
     call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
+
+
+@row("Range")
+def numbers(call: Call) -> None:
+    """Range: RANGE, also of a number of elements that is not known before a run."""
+    call.write("RANGE", [call.tensor(place) for place in range(3)])
 
 
 @row("Tile", quantized=moves)

@@ -396,7 +396,6 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "MatMul",
         lambda: Case(real(2, 3).astype("float16"), real(3, 2).astype("float16"), fed=(0, 1)),
     ),
-    "a split of bool": ("Split", lambda: Case(whole(1, 0, 1, 0, dtype="bool"), whole(1, 3), outputs=2)),
     "bytes without scales": ("Abs", lambda: Case(whole(1, -2, dtype="int8"))),
     "int16 with a zero point": (
         "DequantizeLinear",

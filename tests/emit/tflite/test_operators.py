@@ -64,9 +64,9 @@ class Case:
 
 X = real(*IMAGE)
 FLAGS = RANDOM.random(IMAGE) < 0.5
-UNARY = ("Abs", "Atan", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "IsNaN", "LeakyRelu",
-         "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Celu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign",
-         "Tan", "Tanh", "ThresholdedRelu", "Identity")  # fmt: skip
+UNARY = ("Abs", "Atan", "Ceil", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "IsNaN",
+         "LeakyRelu", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Celu", "Sigmoid", "Sign", "Sin", "Sinh",
+         "Softplus", "Softsign", "Tan", "Tanh", "ThresholdedRelu", "Identity")  # fmt: skip
 BINARY = (
     "Add",
     "Div",
@@ -86,6 +86,7 @@ BINARY = (
 REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
               "ReduceProd", "ReduceSum", "ReduceSumSquare")  # fmt: skip
 P = real(*IMAGE, low=0.1, high=1.3)
+ENDS = whole(1, np.inf, -np.inf, np.nan, 0, dtype="float32")
 LSTM = (real(5, 2, 3), real(2, 16, 3), real(2, 16, 4), real(2, 32), None, real(2, 2, 4), real(2, 2, 4))
 LENGTHS, OTHERS = whole(2, 5, dtype="int32"), ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Relu"]
 TWICE = whole(1, 1, 2, 2, dtype="float32")
@@ -119,7 +120,12 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(X, None, np.float32(1)),
         Case(whole(7, -7, 5), np.int64(0), np.int64(6)),
     ],
-    "Mod": [Case(whole(7, -7, 5), whole(3, 3, -2), fed=(0, 1))],
+    "Mod": [
+        Case(whole(7, -7, 5), whole(3, 3, -2), fed=(0, 1)),
+        Case(real(2, 3, high=9), real(3, low=1), fed=(0, 1), fmod=1),
+        *(Case(whole(7, -7, 5, 0, dtype=dtype), whole(3, 3, -2, 4, dtype=dtype), fed=(0, 1), fmod=1)
+          for dtype in ("int32", "int64")),
+    ],
     "Where": [Case(FLAGS, X, real(8), fed=(0, 1))],
     "Cast": [Case(X, to=onnx.TensorProto.INT32), Case(whole(3, 0, -2), to=onnx.TensorProto.FLOAT)],
     "Conv": [
@@ -163,7 +169,11 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Reshape": [Case(X, whole(4, -1))],
     "Transpose": [Case(X, perm=[0, 2, 3, 1]), Case(real(2, 3, 2, 3, 2, 2, 2), perm=[6, 4, 2, 0, 1, 3, 5])],
     "Concat": [Case(X, X + 1, real(1, 2, 6, 8), fed=(0, 1), axis=1)],
-    "Split": [Case(X, whole(1, 3), outputs=2, axis=1)],
+    "Split": [Case(X, whole(1, 3), outputs=2, axis=1), Case(FLAGS, whole(1, 3), outputs=2, axis=1)],
+    "IsInf": [Case(ENDS, detect_positive=above, detect_negative=below) for above in (0, 1) for below in (0, 1)],
+    "Range": [Case(*(np.array(each, dtype) for each in (1, 9, 3)), fed=(0, 1))
+              for dtype in ("int32", "int64", "float32")],
+    "Shrink": [Case(X), Case(X, lambd=1.0, bias=0.3), Case(X, lambd=-0.5, bias=0.2)],
     "Slice": [
         Case(X, whole(1, 2), whole(3, 8), whole(1, 3)),
         Case(X, whole(-1, 0), whole(-100, 7), whole(1, 3), whole(-1, 3)),
@@ -179,8 +189,15 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Gather": [Case(X, whole(1, -1, 0), axis=1), Case(X, whole((1, -2), (0, 3)), fed=(0, 1), axis=3)],
     "GatherND": [Case(X, whole((0, 1, -2), (0, 3, 0)))],
     "GatherElements": [Case(X, RANDOM.integers(-8, 8, (1, 4, 6, 3)), axis=3, fed=fed) for fed in ((0,), (0, 1))],
-    "ScatterND": [Case(X, whole((0, 1), (0, -1)), real(2, 6, 8), fed=(0, 2))],
-    "ScatterElements": [Case(real(3, 4), whole((1, 0, 2, 1)), real(1, 4), fed=(0, 2))],
+    "ScatterND": [
+        *(Case(X, whole((0, 1), (0, -1)), real(2, 6, 8), fed=fed) for fed in ((0, 2), (0, 1, 2))),
+        *(Case(X, whole((0, 1), (0, -3)), real(2, 6, 8), fed=fed, reduction="add") for fed in ((0, 2), (0, 1, 2))),
+    ],
+    "ScatterElements": [
+        *(Case(real(3, 4), whole((1, 0, -1, 1)), real(1, 4), fed=fed) for fed in ((0, 2), (0, 1, 2))),
+        *(Case(real(3, 4), whole((1, 2, 1, -3)), real(1, 4), fed=fed, axis=1, reduction="add")
+          for fed in ((0, 2), (0, 1, 2))),
+    ],
     "OneHot": [Case(whole(1, -1, 0), whole(4), real(2)), Case(whole((1, 2), (0, 3)), whole(4), real(2), axis=0)],
     "DepthToSpace": [Case(X, blocksize=2), Case(real(1, 8, 2, 3), blocksize=2, mode="CRD")],
     "SpaceToDepth": [Case(X, blocksize=2)],
@@ -333,7 +350,7 @@ def test_rows_of_which_nothing_is_seen(end: float) -> None:
 REFUSED: Mapping[str, Callable[[], Case]] = {
     "Det": lambda: Case(real(3, 3)),
     "Hardmax": lambda: Case(real(3, 4)),
-    "Mod": lambda: Case(real(3), real(3), fed=(0, 1), fmod=1),
+    "BitShift": lambda: Case(whole(3, dtype="uint8"), whole(1, dtype="uint8"), direction="LEFT"),
     "ScatterElements": lambda: Case(real(3), whole(3), real(1), fed=(0, 2)),
     "ScatterND": lambda: Case(real(3, 4), whole((-4,)), real(1, 4), fed=(0, 2)),
 }
