@@ -329,6 +329,13 @@ class Call:
         found = self.node.attributes.get(name, default)
         return decoded(found) if isinstance(found, AttributeProto) else found
 
+    def axis(self, default: int = 0) -> int:
+        """The dimension of the first input that the attribute of this name states."""
+        rank = len(self.value(0).shape)
+        if not rank:
+            raise ExpressionError("it works along a dimension of a number", "give its input dimensions")
+        return int(self.attribute("axis", default)) % rank
+
     def data(self, number: int) -> Array | None:
         """The elements of a constant input, None for one that is computed or left out."""
         return self.value(number).data if self.has(number) else None

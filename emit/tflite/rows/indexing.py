@@ -23,7 +23,7 @@ def _from_front(indices: Array, sizes: Any) -> Array:
 @row("Gather", quantized=moves)
 def gather(call: Call) -> None:
     """Gather; indices that are computed may be negative, and count from the end then."""
-    axis = call.attribute("axis", 0) % len(call.value(0).shape)
+    axis = call.axis()
     size, known = call.value(0).shape[axis], call.data(1)
     if isinstance(size, Size):
         raise ExpressionError("it takes elements along a dynamic size", "fix it with --shape")
@@ -60,7 +60,7 @@ def gather_nd(call: Call) -> None:
 def gather_elements(call: Call) -> None:
     """GatherElements: GATHER_ND, with the place of each element beside its index."""
     sizes, shape = call.sizes(call.value(0)), call.sizes(call.output)
-    axis = call.attribute("axis", 0) % len(sizes)
+    axis = call.axis()
     known = call.data(1)
     grid = np.stack([*np.indices(shape)], -1)
     if known is not None:
@@ -81,6 +81,7 @@ def scatter_nd(call: Call) -> None:
     if known is not None:
         _scatter_known(call, _from_front(known, bounds), call.tensor(2), sizes)
         return
+    _check_alone(call)
     if not count or len(given.shape) < 2:
         raise ExpressionError("its indices are computed, and have no list of places", "make them constants")
     places = call.step("FLOOR_MOD", [call.tensor(1), call.constant(bounds, given.dtype)], given.shape)
@@ -91,13 +92,29 @@ def scatter_nd(call: Call) -> None:
 def scatter_elements(call: Call) -> None:
     """ScatterElements, each of whose places there is once."""
     known, sizes, given = call.data(1), call.sizes(call.value(0)), call.value(1)
-    axis, shape = call.attribute("axis", 0) % len(sizes), call.sizes(given)
+    axis, shape = call.axis(), call.sizes(given)
     grid = np.stack([*np.indices(shape)], -1)
     if known is not None:
         grid[..., axis] = _from_front(known, sizes[axis])
         _scatter_known(call, grid, call.tensor(2), sizes)
         return
+    _check_alone(call)
     _scatter(call, _placed(call, grid, axis, sizes[axis]), call.tensor(2), sizes)
+
+
+def _check_alone(call: Call) -> None:
+    """Raise :class:`ExpressionError` where what is given to a model may be written to one place twice: the last of it
+    counts in ONNX Runtime.
+    """
+    waiting, seen = [call.node.inputs[1]], set[str]()
+    while waiting and call.attribute("reduction", "none") == "none":
+        name = waiting.pop()
+        maker = call.graph.producer(name)
+        if maker is None and call.graph.values[name].data is None:
+            raise ExpressionError("its indices are computed of inputs", "make them constants, or add what is scattered")
+        if maker is not None and name not in seen:
+            waiting += [each for each in maker.inputs if each]
+        seen.add(name)
 
 
 def _small(call: Call, places: int, given: Value) -> int:
@@ -148,11 +165,17 @@ def _scatter(call: Call, places: int, updates: int, sizes: tuple[int, ...], mask
     if reduction == "add":
         call.write("ADD", [call.tensor(0), scattered])
         return
-    if mask is None:
+    if mask is None:  # of computed places, to one of which the same may be written several times
         ones, counts = call.constant(np.ones(call.sizes(call.value(2)))), call.temporary(sizes, "int32")
         mask = call.temporary(sizes, "bool")
         call.draft.write("SCATTER_ND", [places, ones, shape], [counts], {})
         call.draft.write("NOT_EQUAL", [counts, call.constant(0)], [mask], {})
+        often = call.step("MAXIMUM", [counts, call.constant(1)], sizes)
+        if dtype != "int32":
+            wide = call.temporary(sizes, dtype)
+            call.draft.write("CAST", [often], [wide], {})
+            often = wide
+        scattered = call.step("DIV", [scattered, often], sizes)
     call.write("SELECT_V2", [mask, scattered, call.tensor(0)])
 
 

@@ -105,7 +105,7 @@ _SPLIT = ("float32", "int8", "uint8")
 @row("Split", quantized=moves)
 def split(call: Call) -> None:
     """Split."""
-    axis = call.attribute("axis", 0) % len(call.value(0).shape)
+    axis = call.axis()
     parts = _parts(call, axis)
     shapes = [[part if place == axis else size for place, size in enumerate(call.value(0).shape)] for part in parts]
     outputs = [

@@ -70,7 +70,7 @@ def layer_normalisation(call: Call) -> None:
     shape = list(call.value(0).shape)
     if any(call.node.outputs[1:]):
         raise ExpressionError("it gives its mean or deviation", "compute them with ReduceMean")
-    axes = list(range(call.attribute("axis", -1) % len(shape), len(shape)))
+    axes = list(range(call.axis(-1), len(shape)))
     made = normalised(call, call.tensor(0), shape, axes, call.attribute("epsilon", 1e-5))
     _scaled(call, made, shape, call.tensor(1), call.tensor(2) if call.has(2) else None)
 
@@ -79,7 +79,7 @@ def layer_normalisation(call: Call) -> None:
 def rms_normalisation(call: Call) -> None:
     """RMSNormalization: over the root of the mean square."""
     shape = list(call.value(0).shape)
-    axes = list(range(call.attribute("axis", -1) % len(shape), len(shape)))
+    axes = list(range(call.axis(-1), len(shape)))
     few = kept(shape, axes)
     tensor = call.tensor(0)
     square = call.step("MEAN", [call.step("MUL", [tensor, tensor], shape), call.constant(axes)], few, keep_dims=True)
@@ -92,7 +92,7 @@ def rms_normalisation(call: Call) -> None:
 def lp_normalisation(call: Call) -> None:
     """LpNormalization: over the sum of absolute values, or the root of that of squares."""
     shape = list(call.value(0).shape)
-    axis, order = call.attribute("axis", -1) % len(shape), call.attribute("p", 2)
+    axis, order = call.axis(-1), call.attribute("p", 2)
     few = kept(shape, [axis])
     tensor, places = call.tensor(0), call.constant([axis])
     if order == 1:

@@ -183,7 +183,7 @@ def _composed(call: Call, axis: int, logarithm: bool) -> None:
 def _index(call: Call, operator: str) -> None:
     """ArgMax or ArgMin, whose index is of 32 bits, or of 64."""
     value, made, tensor = call.value(0), call.output, call.tensor(0)
-    axis = call.attribute("axis", 0) % len(value.shape)
+    axis = call.axis()
     keeps, last = call.attribute("keepdims", 1), call.attribute("select_last_index", 0)
     if last:  # of equal elements it is the first from the end
         tensor = call.move("REVERSE_V2", tensor, [call.constant([axis])], value.shape)
@@ -238,7 +238,7 @@ def top_k(call: Call) -> None:
     order of all. Their indices are of 32 bits, and become 64.
     """
     value, made = call.value(0), call.output
-    axis = call.attribute("axis", -1) % len(value.shape)
+    axis = call.axis(-1)
     if any(size != 1 for size in value.shape[axis + 1 :]):
         raise ExpressionError("it is not along the last axis", "report it: the plan is wrong")
     read, written = value.shape[: axis + 1], made.shape[: axis + 1]

@@ -396,6 +396,10 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "MatMul",
         lambda: Case(real(2, 3).astype("float16"), real(3, 2).astype("float16"), fed=(0, 1)),
     ),
+    "a scatter to places that are given": (
+        "ScatterElements",
+        lambda: Case(real(3, 4), whole((1, 0, -1, 1)), real(1, 4), fed=(0, 1, 2)),
+    ),
     "bytes without scales": ("Abs", lambda: Case(whole(1, -2, dtype="int8"))),
     "int16 with a zero point": (
         "DequantizeLinear",
