@@ -211,8 +211,11 @@ class _Group:
         return None if None in found.values() else {index: value for index, value in found.items() if value is not None}
 
     def _constant(self, tensor: Tensor) -> Value | None:
-        """What a constant of the source is now: the only one of the nodes that has its elements, in any order."""
-        assert tensor.data is not None
+        """What a constant of the source is now: the only one of the nodes that has its elements, in any order. A
+        variable is none.
+        """
+        if tensor.data is None:
+            return None
         if tensor.data.size == 1 and tensor.quant is None:
             return Value(tensor.name, tensor.dtype, (), None, tensor.data.reshape(()))
         same = [value for value in map(self.graph.values.__getitem__, self.constants) if _is_rearranged(value, tensor)]

@@ -134,8 +134,10 @@ def written(
 # -- running -------------------------------------------------------------------------------------------------------
 
 
-def fed(ports: Sequence[Port], feeds: Mapping[str, Array]) -> list[Array]:
-    """The inputs by position: those of the same name, or of the same sizes in another order."""
+def fed(ports: Sequence[Port], feeds: Mapping[str, Array], turned: bool = False) -> list[Array]:
+    """The inputs by position: those of the same name, or of the same sizes in another order. What fits as it is, and
+    ``turned`` to channels-last as well, is that.
+    """
     left, found = dict(feeds), []
     for port in ports:
         plain = port.name.removeprefix("serving_default_").partition(":")[0]
@@ -144,17 +146,17 @@ def fed(ports: Sequence[Port], feeds: Mapping[str, Array]) -> list[Array]:
         if name is None:
             raise FailedError("failed", f"input '{port.name}' is none of the source's")
         data = left.pop(name)
-        turned = _turned(data, port.shape) if tuple(port.shape) != data.shape else data
-        found.append(turned.astype(port.dtype))
+        found.append(_turned(data, port.signature or port.shape, turned).astype(port.dtype))
     return found
 
 
-def _turned(data: Array, shape: Sequence[int]) -> Array:
-    """Data channels-last, or in the first order that has a shape."""
-    last = (0, *range(2, data.ndim), 1)
-    orders = [last, *permutations(range(data.ndim))] if 2 < data.ndim <= DEEPEST else [tuple(range(data.ndim))]
+def _turned(data: Array, shape: Sequence[int], turned: bool) -> Array:
+    """Data as they are, channels-last, or in the first order that has a shape, of which dynamic sizes are -1."""
+    own, last = tuple(range(data.ndim)), (0, *range(2, data.ndim), 1)
+    orders = [*((last, own) if turned else (own, last)), *permutations(own)] if 2 < data.ndim <= DEEPEST else [own]
     for order in orders:
-        if tuple(data.shape[axis] for axis in order) == tuple(shape):
+        sizes = [data.shape[axis] for axis in order]
+        if len(sizes) == len(shape) and all(each in (-1, size) for each, size in zip(shape, sizes, strict=True)):
             return data.transpose(order)
     return data
 
@@ -202,11 +204,16 @@ def _judged(model: str, way: str, path: Path, sample: Sample, spent: float, memo
     try:
         operators = [each.name for graph in parse(source).subgraphs for each in graph.operators]
         counts = Counter(operators)
-        far = []
         with LiteRT() as litert:
-            inputs = fed(litert.describe(source).inputs, sample.feeds)
-            for delegate in (False, True):
-                far.append(distance(sample.results, litert.run(source, inputs, delegate=delegate).results))
+            ports = litert.describe(source).inputs
+            for turned in (False, True):
+                inputs = fed(ports, sample.feeds, turned)
+                far = [
+                    distance(sample.results, litert.run(source, inputs, delegate=delegate).results)
+                    for delegate in (False, True)
+                ]
+                if far[0] <= RIGHT:
+                    break
     except (FailedError, ConversionError) as error:
         return Row(model, way, error=f"does not run: {error}", **figures)
     return Row(model, way, **figures, operators=len(operators), transposes=counts["TRANSPOSE"],

@@ -278,6 +278,19 @@ def test_variables_stay(shared: bool) -> None:
         np.testing.assert_array_equal(one.results[0], other.results[0])
 
 
+def test_a_variable_that_nothing_writes_is_zeros() -> None:
+    """An operator that reads one has no constant there."""
+    builder = Builder()
+    x, order = builder.input("x", (4, 3)), builder.constant("order", np.array([1, 0], np.int32))
+    turned, y, back = (builder.tensor(name, shape) for name, shape in (("t", (3, 4)), ("y", (3, 4)), ("b", (4, 3))))
+    builder.operator("TRANSPOSE", [x, order], [turned], {})
+    builder.operator("ADD", [turned, builder.tensor("state", (3, 4), variable=True)], [y], {})
+    builder.operator("TRANSPOSE", [y, order], [back], {})
+    found, data = layoutsolve.convert(builder.finish(back), to="tflite"), np.ones((4, 3), np.float32)
+    assert found.moves.transposes == 0
+    np.testing.assert_array_equal(litert().run(found.content(""), [data]).results[0], data)
+
+
 def test_an_operator_that_cannot_be_laid_out_otherwise_keeps_its_layout() -> None:
     """LiteRT's kernel of MEAN on bytes rounds otherwise along other axes; Transposes elsewhere go all the same."""
     steps, quant = Builder(), Quant((0.05,), (3,))
