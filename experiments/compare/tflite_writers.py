@@ -261,6 +261,22 @@ def summary(found: Sequence[Row]) -> Iterator[str]:
             yield f"* {name}: {own.error or f'{own.plain:.1e} of the range'}"
 
 
+def table(found: Sequence[Row], way: str) -> Iterator[str]:
+    """Another way beside layoutsolve as a table in Markdown."""
+    own, other = ({row.model: row for row in found if row.way == each} for each in (OWN, way))
+    both = [(own[model], row) for model, row in other.items() if model in own and row.right and own[model].right]
+    times = [row.ratio for _, row in both if row.ratio]
+    spent = [row.seconds / mine.seconds for mine, row in both if mine.seconds]
+    yield f"| of {len(other)} models | {OWN} | {way} |"
+    yield "|---|--:|--:|"
+    yield f"| right | {sum(own[model].right for model in other)} | {sum(row.right for row in other.values())} |"
+    for name in ("transposes", "reshapes", "operators"):
+        sums = [sum(getattr(pair[place], name) for pair in both) for place in range(2)]
+        yield f"| {name}, of {len(both)} that both have right | {sums[0]:,} | {sums[1]:,} |"
+    yield f"| processor time of converting, mean of ratios | 1 | {mean(spent):.1f} |"
+    yield f"| time in LiteRT with XNNPACK, mean of ratios ({len(times)}) | 1 | {mean(times):.2f} |"
+
+
 def _are_right(rows: Mapping[str, Row], way: str) -> bool:
     return way in rows and OWN in rows and rows[way].right and rows[OWN].right
 
@@ -298,6 +314,8 @@ def main(given: Sequence[str] | None = None) -> None:
             with options.jsonl.open("a") as file:
                 file.writelines(json.dumps(asdict(row)) + "\n" for row in some)
     print("", *summary(found), sep="\n")
+    for way in dict.fromkeys(row.way for row in found if row.way != OWN):
+        print("", *table(found, way), sep="\n")
 
 
 if __name__ == "__main__":

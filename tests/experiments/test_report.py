@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from experiments.compare.tflite_writers import Row, table
 from experiments.make.collection import SMALL, Made, collection
 from experiments.make.plain_networks import as_onnx, as_tflite
 from experiments.onnx_shared import apart
@@ -191,3 +192,10 @@ def test_openvino_is_a_tool(made: Callable[[int], bytes], end: str, monkeypatch:
     monkeypatch.setattr(tools, "TOOLS", {name: tool for name, tool in tools.TOOLS.items() if tool.formats == end})
     own, other = tools.tools(made(1), {})
     assert max(own["off"], other["off"]) <= tools.RIGHT and own["executed"] <= other["executed"]
+
+
+def test_writers_are_told_as_their_rows_have_them() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    rows = [Row(**json.loads(line)) for line in (docs / "research" / "writers.jsonl").read_text().splitlines()]
+    assert len({row.model for row in rows}) > 100
+    assert "\n".join(table(rows, "onnx2tf")) in (docs / "tflite_out.md").read_text(encoding="utf-8")
