@@ -410,7 +410,10 @@ def leaky_relu(call: Call) -> None:
 
 
 def _slope(alpha: float, one: Quant, other: Quant, limits: np.iinfo[Any]) -> float:
-    """The slope near to ``alpha`` that is best so, of numbers in the steps ``one`` that become those of ``other``."""
+    """The slope near to ``alpha`` that is best so, of numbers in the steps ``one`` that become those of ``other``. What
+    layoutsolve writes to ONNX has slopes that give LiteRT's integers there: one of two digits that gives nearly all of
+    them is what it was.
+    """
     scale, zero = np.float32(one.scale[0]), int(other.zero_point[0])
     below = np.arange(limits.min - int(one.zero_point[0]), 0)
     ends = limits.min - zero, limits.max - zero
@@ -420,9 +423,12 @@ def _slope(alpha: float, one: Quant, other: Quant, limits: np.iinfo[Any]) -> flo
     wanted = np.clip(np.rint(below * factor * alpha), *ends)
     near = np.float32(alpha) * (1 + np.arange(-_TRIED, _TRIED + 1) * np.float32(_APART))
     near = near[np.argsort(np.abs(near - np.float32(alpha)), kind="stable")]
+    plain = np.float32(f"{alpha:.2g}")
+    near = np.append(near, plain)
     found = [multiplied(below, float(scale * each / np.float32(other.scale[0]))) for each in near]
     met = [int((np.clip(each, *ends) == wanted).sum()) for each in found]
-    return float(near[int(np.argmax(met))])
+    was_plain = plain != np.float32(alpha) and met[-1] >= max(met) - _FEW
+    return float(plain if was_plain else near[int(np.argmax(met))])
 
 
 _STEEPEST_SLOPE = 2.0**15
@@ -430,6 +436,9 @@ _STEEPEST_SLOPE = 2.0**15
 
 _TRIED, _APART = 60, 2.0**-12
 """How many slopes on either side are tried, and how far apart they are."""
+
+_FEW = 4
+"""How many integers fewer than by the best one a slope of two digits may give."""
 
 
 def _bends(call: Call) -> bool:

@@ -111,6 +111,23 @@ def test_means_over_pixels_are_the_same_integers(dtype: str, keeps: bool) -> Non
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_slopes_are_what_they_were(dtype: str) -> None:
+    """In ONNX they are others, which give LiteRT's integers there."""
+    random, same = np.random.default_rng(len(dtype)), 0
+    for slope in (0.01, 0.1, 0.2, 0.3) * 4:
+        low, first = np.iinfo(dtype).min, float(random.uniform(0.01, 0.05))
+        steps = [Quant((scale,), (low + 100,)) for scale in (first, first * float(random.uniform(0.5, 1.0)))]
+        builder = Builder()
+        x = builder.input("x", (1, 8), dtype, quant=steps[0])
+        y = builder.tensor("y", (1, 8), dtype, quant=steps[1])
+        builder.operator("LEAKY_RELU", [x], [y], {"alpha": slope})
+        between = layoutsolve.convert(builder.finish(y)).model
+        (written,) = parse(layoutsolve.convert(between, to="tflite").content("")).subgraphs[0].operators
+        same += bool(np.isclose(written.options["alpha"], slope, rtol=1e-6))
+    assert same == 16
+
+
 def channels_first(builder: Builder) -> tuple[int, int]:
     """A convolution between Transposes, as exporters of channels-first networks write it; its input and output."""
     x = builder.input("image", (1, 3, 8, 8))
