@@ -51,6 +51,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "CAST": (*_MOVED, "uint16", "uint32", "float64"),
     "DIV": (*_REAL, *_BYTES, "int32"),
     "DYNAMIC_UPDATE_SLICE": _MOVED,
+    "FILL": (*_REAL, "int8", "int16", *_WHOLE, "bool"),
     "MUL": (*_PLAIN, "uint32"),
     "QUANTIZE": (*_REAL, *_STORED),
     "RANGE": (*_REAL, *_WHOLE),
@@ -62,7 +63,7 @@ TYPES: Mapping[str, Sequence[str]] = {
 }
 """By operator, the types of what it computes with."""
 
-_PLACE = {"ONE_HOT": 2, "SCATTER_ND": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_CONV": 2}
+_PLACE = {"FILL": 1, "ONE_HOT": 2, "SCATTER_ND": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_CONV": 2}
 """By operator, which of its inputs that is, where it is not the first."""
 
 

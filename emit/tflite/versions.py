@@ -181,11 +181,16 @@ def _where(operator: Operator, read: Read, written: Sequence[Tensor]) -> int:
     return 1 if _type(read, 0) == "bool" else 2
 
 
+def _fill(operator: Operator, read: Read, written: Sequence[Tensor]) -> int:
+    return {"float16": 4, "int8": 3, "int16": 3, "bool": 2, "string": 2}.get(_type(read, 1), 1)
+
+
 _SPECIAL = {
     "CAST": _cast,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _convolution,
     "DYNAMIC_UPDATE_SLICE": _update,
+    "FILL": _fill,
     "FULLY_CONNECTED": _fully_connected,
     "GATHER": _gather,
     "QUANTIZE": _quantize,

@@ -13,7 +13,9 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes
+from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.ir.graph import Array, Dim, Size, Value, product
+from layoutsolve.proto.messages import AttributeProto
 
 _TRANSPOSED, _CUT = 6, 5
 """The most dimensions that TRANSPOSE takes, and SLICE and STRIDED_SLICE."""
@@ -377,6 +379,15 @@ def expand(call: Call) -> None:
         call.write("MUL", [call.tensor(0), call.constant(np.ones(ones), "float32")])
         return
     call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
+
+
+@row("ConstantOfShape")
+def filled(call: Call) -> None:
+    """ConstantOfShape: FILL, also by sizes that are not known before a run."""
+    given = call.node.attributes.get("value")
+    number = of(given.t).data if isinstance(given, AttributeProto) else given
+    data = np.zeros(()) if number is None else np.asarray(number).reshape(())
+    call.write("FILL", [call.tensor(0), call.constant(data, call.output.dtype)])
 
 
 @row("Range")

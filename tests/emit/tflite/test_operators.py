@@ -172,6 +172,11 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Concat": [Case(X, X + 1, real(1, 2, 6, 8), fed=(0, 1), axis=1)],
     "Split": [Case(X, whole(1, 3), outputs=2, axis=1), Case(FLAGS, whole(1, 3), outputs=2, axis=1)],
     "IsInf": [Case(ENDS, detect_positive=above, detect_negative=below) for above in (0, 1) for below in (0, 1)],
+    "ConstantOfShape": [
+        Case(whole(2, 3), fed=(0,)),
+        *(Case(whole(2, 3), fed=(0,), value=numpy_helper.from_array(np.array([2], dtype)))
+          for dtype in ("float32", "int32", "int64", "int8", "bool")),
+    ],
     "Range": [Case(*(np.array(each, dtype) for each in (1, 9, 3)), fed=(0, 1))
               for dtype in ("int32", "int64", "float32")],
     "Shrink": [Case(X), Case(X, lambd=1.0, bias=0.3), Case(X, lambd=-0.5, bias=0.2)],
