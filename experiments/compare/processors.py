@@ -160,18 +160,18 @@ def _tell(title: str, differing: Mapping[str, Apart], count: int) -> None:
 
 
 def table(told: Mapping[str, Mapping[str, Any]]) -> str:
-    """Of each run how many models differ on each processor, and by how much of the range at most."""
+    """Of each run how many models differ on each processor, and how many of these by more than :data:`FAR`."""
     head = ["files", "models", *PROCESSORS]
-    rows = [head, ["---", *["--:"] * (len(head) - 1)]]
+    rows = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
     for name, run in told.items():
         found = [run["differ"].get(processor) for processor in PROCESSORS]
-        rows.append([name, str(run["models"]), *("-" if each is None else _cell(each) for each in found)])
-    return "\n".join(f"| {' | '.join(row)} |".replace("| --- |", "|---|").replace(" --: |", "--:|") for row in rows)
+        cells = ("-" if each is None else _cell([Apart(**one) for one in each.values()]) for each in found)
+        rows.append(f"| {name} | {run['models']} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
-def _cell(differing: Mapping[str, Mapping[str, float]]) -> str:
-    most = max((each["distance"] for each in differing.values()), default=0.0)
-    return f"{len(differing)}, {most:.1%}" if differing else "0"
+def _cell(differing: Sequence[Apart]) -> str:
+    return f"{len(differing)} ({sum(each.far for each in differing)})" if differing else "0"
 
 
 def _converted(options: Namespace, target: str, quant: str, folder: Path) -> None:
