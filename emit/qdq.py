@@ -60,7 +60,7 @@ def write(writer: Writer, node: Node) -> None:
     if bias is not None:
         op, inputs[2:] = "Gemm", [writer.initializer(writer.taken.derived(node.outputs[0], "bias"), "float32", bias)]
     if CAPTURES in attributes:
-        inputs = _captured(attributes, inputs)
+        inputs = _captured(writer, node, attributes, inputs)
     while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
         inputs.pop()
     quants = [writer.graph.values[name].quant if name and not node.storage else None for name in node.outputs]
@@ -172,19 +172,21 @@ def _may_be_joined(graph: Graph, node: Node) -> bool:
     )
 
 
-def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:
-    """Let the graphs within a node read what is around it under the names that it has in the file; the inputs that are
-    left are the node's own.
+def _captured(writer: Writer, node: Node, attributes: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Let the graphs within a node read what is around it under the names that it has in the file, and be right on
+    every processor; the inputs that are left are the node's own.
     """
     names = attributes.pop(CAPTURES)
     own = len(inputs) - len(names)
     renamed = {old: new for old, new in zip(names, inputs[own:], strict=True) if old != new}
+    around = {new: writer.graph.values[name] for new, name in zip(inputs[own:], node.inputs[own:], strict=True)}
     for key, value in attributes.items():
-        if renamed and isinstance(value, AttributeProto):
+        if isinstance(value, AttributeProto) and graphs_in(value):
             attributes[key] = copy = AttributeProto()
             copy.CopyFrom(value)
             for graph in graphs_in(copy):
                 rename(graph, renamed)
+            selected_weights.write_inner(writer, graphs_in(copy), around)
     return inputs[:own]
 
 

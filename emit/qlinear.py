@@ -17,7 +17,7 @@ from layoutsolve.emit import selected_weights, slow_int8_kernels
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
-from layoutsolve.ir.saturation import SUMMING
+from layoutsolve.ir.saturation import SUMMING, Weights, places_of
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which float32 holds all bits of their products and quotients."""
@@ -53,7 +53,9 @@ def write(writer: Writer, node: Node) -> bool:
         weights = values[node.inputs[1]]
         assert weights.quant is not None
         zero = weights.quant.zero_point.reshape(() if weights.quant.axis is None else -1)
-        selected_weights.write_both(writer, form.op, inputs, values[name], attributes, form.domain, weights, zero)
+        ((place, zero_place),) = places_of(form.op, form.domain)[1]
+        both = [Weights(place, zero_place, weights, zero)]
+        selected_weights.write_both(writer, form.op, inputs, [values[name]], attributes, form.domain, both)
     else:
         writer.node(form.op, inputs, [writer.name(name)], attributes, form.domain)
     return True

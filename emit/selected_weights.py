@@ -19,9 +19,11 @@ import numpy as np
 
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
-from layoutsolve.ir.graph import Array, Node, Quant, Value
-from layoutsolve.ir.saturation import of_integers, places_of
-from layoutsolve.proto.messages import GraphProto, TensorProto, TypeProto, ValueInfoProto, attribute
+from layoutsolve.ir.graph import KEPT, Array, Node, Quant, Value
+from layoutsolve.ir.saturation import Weights, of_integers
+from layoutsolve.proto import signed_products
+from layoutsolve.proto.messages import TYPES, GraphProto, TensorProto, TypeProto, ValueInfoProto, attribute
+from layoutsolve.proto.scopes import nodes_of
 from layoutsolve.proto.weight_selection import NAME
 
 _TELLS = (
@@ -29,6 +31,7 @@ _TELLS = (
     "else the same as uint8, as such sums saturate (other x86)."
 )
 _SIGN, _TERMS = 128, 4
+_HALF = np.array(_SIGN, np.int32)
 _RUN = 16
 """How many numbers a runtime computes at a time at least; with a scalar, singly where the last size is 1."""
 
@@ -37,82 +40,126 @@ def write_product(writer: Writer, node: Node) -> bool:
     """Write a product of integers whose sums may saturate in both forms, or by uint8 weights where the target
     stores all so; False for all other nodes.
     """
-    found = of_integers(writer.graph, node) if writer.selects or writer.unsigned else None
-    if found is None:
+    found = of_integers(writer.graph, node) if writer.selects or writer.unsigned else ()
+    if not found:
         return False
-    made, write = writer.graph.values[node.outputs[0]], write_both if writer.selects else _write_unsigned
-    write(writer, node.op, _read(writer, node), made, node.attributes, node.domain, *found)
+    left = () if writer.selects else _constants(found)
+    inputs = [writer.stored(name) if name and at not in left else "" for at, name in enumerate(node.inputs)]
+    made = [writer.graph.values[name] if name else None for name in node.outputs]
+    (write_both if writer.selects else _write_unsigned)(
+        writer, node.op.removeprefix(KEPT), inputs, made, node.attributes, node.domain, found
+    )
     return True
 
 
-def _read(writer: Writer, node: Node) -> list[str]:
-    """What a product reads; not its weights and their zero where none of them is written."""
-    places = places_of(node.op, node.domain)
-    left = places[1:] if places is not None and writer.unsigned else ()
-    return [writer.stored(name) if name and place not in left else "" for place, name in enumerate(node.inputs)]
+def write_inner(writer: Writer, graphs: Sequence[GraphProto], around: Mapping[str, Value]) -> None:
+    """Change products in graphs that stay as they stand in the same way, where sums may saturate. What is ``around``
+    them is known by its names in the file.
+    """
+    for graph, node, weights, dtype in (
+        [*signed_products.within(graphs, around)] if writer.selects or writer.unsigned else ()
+    ):
+        inputs, element = [*node.input], TypeProto(tensor_type={"elem_type": TYPES[dtype]}).SerializeToString()
+        for each in weights:
+            if each.value.data is not None:
+                inputs[each.place] = writer.shared("int8", each.value.data, partial(writer.taken.unique, "w"))
+        made = [Value(name, "", (), foreign=element) if name else None for name in node.output]
+        attributes = {each.name: each for each in node.attribute}
+        with _within(writer, written := GraphProto()):
+            (write_both if writer.selects else _write_unsigned)(
+                writer, node.op_type, inputs, made, attributes, node.domain, weights
+            )
+        place = next(index for index, other in enumerate(graph.node) if other is node)
+        rest = [*graph.node[:place], *written.node, *graph.node[place + 1 :]]
+        del graph.node[:]
+        graph.node.extend(rest)
+    for graph in graphs:
+        read = {name for node in nodes_of(graph) for name in node.input} | {port.name for port in graph.output}
+        left = [each for each in graph.initializer if each.name in read]
+        del graph.initializer[:]
+        graph.initializer.extend(left)
 
 
 def _write_unsigned(
     writer: Writer,
     op: str,
     inputs: Sequence[str],
-    made: Value,
+    made: Sequence[Value | None],
     attributes: Mapping[str, Any],
     domain: str,
-    weights: Value,
-    zero: Array,
+    weights: Sequence[Weights],
 ) -> None:
-    places = places_of(op, domain)
-    assert places is not None and weights.data is not None
-    given = _without_sign(writer, inputs, places, _constant(writer, _higher(weights.data), "w"), zero)
-    writer.node(op, given, [writer.name(made.name)], attributes, domain)
+    bare = [
+        _raised(writer, inputs[each.place]) if each.value.data is None else _constant(writer, each.value.data, "w")
+        for each in weights
+    ]
+    outputs = [writer.name(each.name) if each else "" for each in made]
+    writer.node(op, _without_sign(writer, inputs, weights, bare), outputs, attributes, domain)
 
 
-def _without_sign(
-    writer: Writer, inputs: Sequence[str], places: tuple[int, int, int], weights: str, zero: Array
-) -> list[str]:
-    """The inputs of a product by ``weights`` as uint8, whose zero point is 128 above that of int8."""
-    _, place, at = places
-    found = [*inputs, *[""] * (at + 1 - len(inputs))]
-    found[place], found[at] = weights, _constant(writer, _higher(zero), "w/zero_point")
+def _constants(found: Sequence[Weights]) -> set[int]:
+    """At which inputs a product has what is written without a sign alone."""
+    weights = {each.place for each in found if each.value.data is not None}
+    return weights | {each.zero_place for each in found if each.zero is not None}
+
+
+def _without_sign(writer: Writer, inputs: Sequence[str], weights: Sequence[Weights], bare: Sequence[str]) -> list[str]:
+    """The inputs of a product by ``weights`` that are ``bare`` of a sign, whose zero points are 128 higher."""
+    found = [*inputs, *[""] * (max(each.zero_place for each in weights) + 1 - len(inputs))]
+    for each, name in zip(weights, bare, strict=True):
+        zero = each.zero
+        raised = _raised(writer, inputs[each.zero_place]) if zero is None else _constant(writer, zero, "w/zero_point")
+        found[each.place], found[each.zero_place] = name, raised
     return found
 
 
 def _constant(writer: Writer, data: Array, name: str) -> str:
-    """The initializer of some bytes, one for all that are alike."""
-    return writer.shared("uint8", writer.alike(data), partial(writer.taken.unique, name))
+    """The initializer of some bytes with a sign as those without one, one for all that are alike."""
+    return writer.shared("uint8", writer.alike(_higher(data)), partial(writer.taken.unique, name))
+
+
+def _raised(writer: Writer, near: str) -> str:
+    """Compute bytes that are 128 higher, of what is known only at run time."""
+    half = writer.shared("int32", _HALF, partial(writer.taken.unique, "w/half"))
+    wide, more, name = (writer.taken.derived(near, each) for each in ("wide", "higher", "uint8"))
+    writer.node("Cast", [near], [wide], {"to": "int32"})
+    writer.node("Add", [wide, half], [more])
+    writer.node("Cast", [more], [name], {"to": "uint8"})
+    return name
 
 
 def write_both(
     writer: Writer,
     op: str,
     inputs: Sequence[str],
-    made: Value,
+    made: Sequence[Value | None],
     attributes: Mapping[str, Any],
     domain: str,
-    weights: Value,
-    zero: Array,
+    weights: Sequence[Weights],
 ) -> None:
-    """Write an integer product by int8 ``weights``, whose zero point is given, and by the same as uint8."""
-    places = places_of(op, domain)
-    assert places is not None and weights.data is not None
-    bare = _bare(writer, inputs[places[1]], weights.data.shape)
-    given = {"int8": inputs, "uint8": _without_sign(writer, inputs, places, bare, zero)}
+    """Write an integer product by int8 ``weights``, which gives what is ``made``, and by the same as uint8."""
+    constants = [(each.place, each.value.data.shape) for each in weights if each.value.data is not None]
+    known = {place: _bare(writer, inputs[place], shape) for place, shape in constants}
     branches = {}
-    for dtype, names in given.items():
-        branch, result = GraphProto(name=dtype), writer.taken.unique(f"{writer.name(made.name)}/{dtype}")
+    for dtype in ("int8", "uint8"):
+        branch = GraphProto(name=dtype)
+        results = [writer.taken.unique(f"{writer.name(each.name)}/{dtype}") if each else "" for each in made]
         with _within(writer, branch):
-            writer.node(op, names, [result], attributes, domain)
-        branch.output.append(writer.info(made, result))
+            names = inputs
+            if dtype == "uint8":
+                bare = [known.get(each.place) or _raised(writer, inputs[each.place]) for each in weights]
+                names = _without_sign(writer, inputs, weights, bare)
+            writer.node(op, names, results, attributes, domain)
+        branch.output.extend(writer.info(each, result) for each, result in zip(made, results, strict=True) if each)
         branches[dtype] = branch
-    _select(writer, branches["int8"], branches["uint8"], [writer.name(made.name)])
+    _select(writer, branches["int8"], branches["uint8"], [writer.name(each.name) for each in made if each])
 
 
 def write(writer: Writer) -> None:
     """Write, before all other nodes, the selected weights and the probe of the processor."""
     selection = writer.selection
     chosen = {name: real for name, real in selection.real.items() if real}
-    if not chosen and not selection.bare:
+    if not chosen and not selection.exact:
         return
     others, writer.body.nodes = writer.body.nodes, []
     _probe(writer)

@@ -30,6 +30,8 @@ from layoutsolve.proto.messages import (
     attribute,
     port,
 )
+from layoutsolve.proto.scopes import names_in
+from layoutsolve.proto.signed_products import kept
 
 _SPREAD, _EQUAL = 1 << 10, 4
 """The most bytes of a constant of which sizes may follow, so that it is one whatever it holds, and how many equal parts
@@ -98,6 +100,7 @@ class Writer:
     ) -> None:
         self.graph, self.external, self.budget, self.kernels, self.meant = graph, external, budget, kernels, meant
         self.taken = Names([*graph.values, *graph.names.values()])
+        self.taken.take(name for node in graph.nodes for inner in kept(node) for name in names_in(inner))
         self.public = {name: graph.names.get(name, name) for name in (*graph.outputs, *graph.inputs)}
         self.bodies: dict[Region | None, Body] = {None: Body()}
         self.here: Region | None = None

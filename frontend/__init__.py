@@ -45,7 +45,6 @@ from layoutsolve.io.source import Folder
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import Graph
-from layoutsolve.ir.saturation import of_integers, saturating
 from layoutsolve.proto.data_movement import VIEWS
 
 if TYPE_CHECKING:
@@ -123,6 +122,7 @@ def lowered(
     budget = budget or Budget(model.size, reading.max_size)
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
+        from layoutsolve.proto import signed_products
 
         graph = integer_sums.recognise(slope_sums.recognise(onnx.lower(model, name, reading.shapes, budget)))
         graph = block_moves.recognise(pixel_rows.recognise(graph))
@@ -131,7 +131,7 @@ def lowered(
             graph = group_norms.composed(einsums.products(graph))
         else:
             graph = layer_norm.recognise(graph, budget)
-        graph = replace(graph, figures=replace(graph.figures, saturating=_saturating(graph)))
+        graph = replace(graph, figures=replace(graph.figures, saturating=signed_products.count(graph)))
         return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed
@@ -156,11 +156,6 @@ def lowered(
     return replace(
         graph, figures=Figures(direct["Transpose"], sum(direct[each] for each in VIEWS), operators, model.size)
     )
-
-
-def _saturating(graph: Graph) -> int:
-    """How many weights have a sign, and are of products whose sums may saturate."""
-    return len(saturating(graph)) + sum(of_integers(graph, node) is not None for node in graph.nodes)
 
 
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:

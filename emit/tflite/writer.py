@@ -16,9 +16,9 @@ from layoutsolve.emit.tflite.draft import Call, Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.folding import folded
 from layoutsolve.emit.tflite.fusion import Fused, fused
-from layoutsolve.emit.tflite.meanings import annotated, direct, united
+from layoutsolve.emit.tflite.meanings import annotated, direct, in_steps, united
 from layoutsolve.emit.tflite.roundings import settled
-from layoutsolve.emit.tflite.rows import QUANTIZED, ROWS
+from layoutsolve.emit.tflite.rows import QUANTIZED, ROWS, elementwise
 from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
 from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
@@ -216,7 +216,9 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         call = Call(draft, call.node, call.result, call.activation, in_floats=True)
     read = (draft.graph.values[name] for name in call.node.inputs if name)
     draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
-    row(call)
+    named = (draft.graph.values[name] for name in (*node.inputs, *node.outputs) if name)
+    computes = node.storage and call.op in elementwise.COMPUTING and any(map(in_steps, named))
+    (elementwise.write_stored if computes else row)(call)
     call.close()
 
 

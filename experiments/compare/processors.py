@@ -3,16 +3,18 @@
 Quantized models are converted, and run on this processor and on emulated ones, or here in another runtime. What differs
 there, on any of a few inputs, by more than two levels of optimising do on this one, on any of more inputs, is listed
 with the difference by the range of the output. Files that other converters have made of the same models, NAME.onnx in a
-folder, are judged by their own results on this processor. Of what differs is counted what does by more than 2 % of the
-range beyond that: the rest is rounding, of which another runtime has its own.
+folder or below it, are judged by their own results on this processor. Of what differs is counted what does by more
+than 2 % of the range beyond that: the rest is rounding, of which another runtime has its own. ``--json`` adds to what a
+file has of other runs, of which a table is printed: that of the documentation is of ``processors.json`` beside this
+file.
 
 Needs qemu-x86_64 (Debian's qemu-user).
 
     python -m experiments.compare.processors FOLDER [--only int8] [--processors Haswell EPYC]
-        [--target ort-cpu signed.json] [--quant qdq qoperator]
+        [--target ort-cpu signed.json] [--quant qdq qoperator] [--json experiments/compare/processors.json]
     python -m experiments.compare.processors FOLDER --processors --also openvino=PYTHON opencv=PYTHON
         [--target portable]
-    python -m experiments.compare.processors FOLDER --with tf2onnx=THEIRS
+    python -m experiments.compare.processors FOLDER --only none --with tf2onnx=THEIRS
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations, product
@@ -32,13 +35,16 @@ from typing import Any
 import numpy as np
 
 import layoutsolve
-from experiments.corpus import arguments, models
+from experiments.corpus import arguments, models, write_json
 from layoutsolve.errors import VerifyError
 
 EMULATOR = "qemu-x86_64"
 
 PROCESSORS = ("SandyBridge", "Haswell", "EPYC", "Skylake-Server", "EPYC-Milan", "Icelake-Server")
 """Without AVX2, with it, and with AVX-512, of which the last one alone has VNNI; qemu 7.2 emulates neither."""
+
+HERE = "this processor"
+"""Beside those that are emulated: there nothing differs, but a file may not run at all."""
 
 SLACK = 1e-4
 """What sums of floats in another order may differ by, as a share of the range of an output."""
@@ -127,8 +133,8 @@ def differences(
     folder: Path, processors: Sequence[str], others: Sequence[str] = ()
 ) -> Mapping[str, Mapping[str, Apart]]:
     """By processor and model what is off beyond what two levels of optimising differ by on this processor; infinitely
-    where a model that runs here does not run there. Also of ``others``, runtimes on this processor with the path of a
-    Python that has them: ``openvino=PYTHON``.
+    where a model that runs here does not run there, or does not run here. Also of ``others``, runtimes on this
+    processor with the path of a Python that has them: ``openvino=PYTHON``.
     """
     levels = [results(folder, level, inputs=MORE) for level in LEVELS]
     here = levels[0]
@@ -136,7 +142,8 @@ def differences(
     runs = {processor: partial(results, folder, "all", emulated(processor)) for processor in processors}
     for name, _, python in (each.partition("=") for each in others):
         runs[name] = partial(results, folder, name, (python, "-I"))
-    found: dict[str, dict[str, Apart]] = {}
+    lost = {path.stem for path in folder.glob("*.onnx")} - here.keys()
+    found = {HERE: dict.fromkeys(lost, Apart(float("inf"), SLACK))}
     for processor, run in runs.items():
         there = run(inputs=INPUTS)
         apart = {name: distance(here[name][: len(own)], own) for name, own in there.items() if name in here}
@@ -152,8 +159,49 @@ def _tell(title: str, differing: Mapping[str, Apart], count: int) -> None:
         print(f"  {name}: {each.distance:.2%} of the range, levels {each.limit:.2%}", flush=True)
 
 
+def table(told: Mapping[str, Mapping[str, Any]]) -> str:
+    """Of each run how many models differ on each processor, and how many of these by more than :data:`FAR`."""
+    head = ["files", "models", *PROCESSORS]
+    rows = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
+    for name, run in told.items():
+        found = [run["differ"].get(processor) for processor in PROCESSORS]
+        cells = ("-" if each is None else _cell([Apart(**one) for one in each.values()]) for each in found)
+        rows.append(f"| {name} | {run['models']} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _cell(differing: Sequence[Apart]) -> str:
+    return f"{len(differing)} ({sum(each.far for each in differing)})" if differing else "0"
+
+
+def _converted(options: Namespace, target: str, quant: str, folder: Path) -> None:
+    """Write the models as a target and a format have them, NAME.onnx."""
+    for model in models(options.folder, options.only):
+        try:
+            found = layoutsolve.convert(model.source, target=target, quant=quant, dynamic=options.dynamic)
+        except layoutsolve.ConversionError as error:
+            print(f"{model.name}: {error}")
+            continue
+        found.save(folder / f"{model.name.replace('/', '__')}.onnx")
+
+
+def _folders(options: Namespace, root: Path) -> Iterator[tuple[str, Path, bool]]:
+    """Folders of files by the names of their runs, and whether others have made them."""
+    named = [peer.split("=", 1) for peer in options.peers]
+    for number, (name, theirs) in enumerate(named):
+        (folder := root / f"peer-{number}").mkdir()
+        for path in Path(theirs).rglob("*.onnx"):
+            (folder / path.relative_to(theirs).as_posix().replace("/", "__")).symlink_to(path.resolve())
+        yield name, folder, True
+    for target, quant in product(options.target, options.quant):
+        (folder := root / f"{Path(target).stem}-{quant}").mkdir()
+        _converted(options, target, quant, folder)
+        if any(folder.iterdir()):
+            yield f"{options.folder.name}, {target}, {quant}", folder, False
+
+
 def main(given: Sequence[str] | None = None) -> None:
-    """The command line; the exit code is 1 where a converted model differs."""
+    """The command line; the exit code is 1 where a converted model differs, or does not run."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--processors", nargs="*", default=PROCESSORS, metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["ort-cpu"], metavar="NAME")
@@ -164,31 +212,24 @@ def main(given: Sequence[str] | None = None) -> None:
         "--also", nargs="+", default=[], metavar="RUNTIME=PYTHON", help="openvino or opencv, which this Python has"
     )
     options = parser.parse_args(given)
-    told: dict[str, dict[str, Any]] = {}
+    told: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    wrong = False
     with TemporaryDirectory() as root:
-        peers = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
-        folders = dict(peers)
-        for target, quant in product(options.target, options.quant):
-            own = f"{target}, {quant}" if len(options.quant) > 1 else target
-            folders[own] = Path(root) / f"target-{len(folders)}"
-            folders[own].mkdir()
-            for model in models(options.folder, options.only):
-                try:
-                    found = layoutsolve.convert(model.source, target=target, quant=quant, dynamic=options.dynamic)
-                except layoutsolve.ConversionError as error:
-                    print(f"{model.name}: {error}")
-                    continue
-                found.save(folders[own] / f"{model.name.replace('/', '__')}.onnx")
-        for name, folder in folders.items():
-            apart, count = differences(folder, options.processors, options.also), len(list(folder.glob("*.onnx")))
+        for name, folder, others in _folders(options, Path(root)):
+            apart = differences(folder, options.processors, options.also)
+            count = len(list(folder.glob("*.onnx")))
             print(f"{name}: {count} models", flush=True)
             for processor, differing in apart.items():
                 _tell(f"{name} on {processor}", differing, count)
-            told[name] = {"models": count, "differ": apart}
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=1, default=asdict))
-    ours = [each["differ"] for name, each in told.items() if name not in peers]
-    sys.exit(any(differing for apart in ours for differing in apart.values()))
+            wrong |= not others and any(apart.values())
+            differ = {
+                processor: {each: asdict(one) for each, one in found.items()} for processor, found in apart.items()
+            }
+            before = told.get(name, {"models": 0, "differ": {}})["differ"]
+            told[name] = {"models": count - len(apart[HERE]), "differ": {**before, **differ}}
+            write_json(options.json, told)
+    print(table(told))
+    sys.exit(wrong)
 
 
 if __name__ == "__main__":

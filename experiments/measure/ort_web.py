@@ -6,8 +6,8 @@
 
 Models are converted for each target; a folder of others' files has NAME.onnx for each. Printed is the time of each by
 that of the first of the targets, and how far results are from those of LiteRT's reference kernels, by the range of the
-output; in ONNX Runtime at level none as well. Files run in Node, or in a Chromium. ``--bytes`` tells instead which
-storage of bytes is right there, and how fast.
+output; in ONNX Runtime at level none as well. A file that fails is told of with its error. Files run in Node, or in a
+Chromium. ``--bytes`` tells instead which storage of bytes is right there, and how fast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-import layoutsolve
 from experiments.compare.processors import distance
 from experiments.corpus import CorpusModel, arguments, files_of, folders, models, write_json
 from experiments.measure.reports import BROWSERS
@@ -247,7 +246,7 @@ def measure(
 ) -> dict[str, Found]:
     """What is found of each file of a model; nothing where all targets give the same, and there is no other's.
 
-    Raises ConversionError where it cannot be converted, or does not run.
+    Raises ConversionError where it cannot be converted, or does not run. What a state becomes is not compared.
     """
     files = files_of(model, targets, others, folder)
     if len(files) == len(targets) > 1 and len({path.read_bytes() for path in files.values()}) == 1:
@@ -268,7 +267,7 @@ def measure(
             print(f"{model.name}: {name}: {error}")
             continue
         truth = truth or lite.run(model.source, given).results
-        told[name] = distance(truth, found), distance(truth, plain)
+        told[name] = distance(truth, found[: len(truth)]), distance(truth, plain[: len(truth)])
         runners[name] = warmed(session)
     times = timed(runners, max(rounds_of(list(runners.values())), LEAST))
     first = times[targets[0]]
@@ -301,6 +300,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--browser", nargs="?", const="wasm", metavar="PROVIDER", help="in a Chromium, not in Node")
     options = parser.parse_args(given)
     found: dict[str, dict[str, Found]] = {}
+    failed: dict[str, dict[str, str]] = {}
     with (
         TemporaryDirectory() as folder,
         Browser(options.browser) if options.browser else Web() as web,
@@ -313,12 +313,14 @@ def main(given: Sequence[str] | None = None) -> None:
             try:
                 if told := measure(web, lite, each, options.targets, folders(options), Path(folder)):
                     found[each.name] = told
-            except layoutsolve.ConversionError as error:
-                print(f"{each.name}: {error}")
+            except Exception as error:  # of whatever, so that the other models have their rows
+                failed[each.name] = {"error": f"{type(error).__name__}: {error}"}
+                print(f"{each.name}: {failed[each.name]['error']}", flush=True)
     for name in [*options.targets, *folders(options)]:
         ratios = [told[name].ratio for told in found.values() if name in told]
         print(f"{name}: {len(ratios)} models, geometric mean {mean(ratios):.3f}")
-    write_json(options.json, {name: {way: asdict(one) for way, one in told.items()} for name, told in found.items()})
+    rows = {name: {way: asdict(one) for way, one in told.items()} for name, told in found.items()}
+    write_json(options.json, rows | failed)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live_nodes import live
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import (
+    BYTES,
     CAPTURES,
     CONTROL,
     KEPT,
@@ -58,6 +59,9 @@ another domain.
 
 MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on what is stored in another order, or as it is."""
+
+_DEQUANTIZED = frozenset((*BYTES, "int32"))
+"""The types of activations, weights and biases of bytes."""
 
 ROUNDS = 8
 """How often all is lowered at most, to know from the beginning what symbols of sizes are."""
@@ -197,9 +201,24 @@ def _may_ask(draft: Draft, name: str) -> bool:
 
 def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
     """Write operators of a graph."""
+    nodes = [(index, _of_onnx(draft, proto)) for index, proto in nodes]
     _ask(draft, nodes)
     for index, proto in nodes:
         _lower(Call(draft, proto, index))
+
+
+def _of_onnx(draft: Draft, proto: NodeProto) -> NodeProto:
+    """A quantization of bytes of ONNX Runtime's own, which makes the same kernels of it, as that of ONNX."""
+    names = {"DequantizeLinear": proto.input, "QuantizeLinear": proto.output}.get(proto.op_type)
+    if proto.domain != CONTRIB or not names:
+        return proto
+    known = draft.given.get(names[0])
+    if (draft.types.element(names[0]) if known is None else known.dtype) not in _DEQUANTIZED:
+        return proto
+    made = NodeProto()
+    made.CopyFrom(proto)
+    made.domain = ""
+    return made
 
 
 def _lower(call: Call) -> None:

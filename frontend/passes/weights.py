@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
-from layoutsolve.ir.graph import Graph, Node, Quant, Value
+from layoutsolve.ir.graph import KEPT, Graph, Node, Quant, Value
 from layoutsolve.ir.saturation import may_have_kernel, may_saturate
 from layoutsolve.ir.storage_options import WeightStorage
 
@@ -43,10 +43,10 @@ def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]
     """The graph with weights of type ``source`` as ``target`` where all that reads them are products that ``fits``."""
     weights, others = set[str](), {*graph.inputs, *graph.outputs}
     for node in graph.nodes:
-        known = node.op in WEIGHED and len(node.inputs) > WEIGHED[node.op] and not (node.storage or node.domain)
-        product = known and fits(node)
+        place = WEIGHED.get(node.op.removeprefix(KEPT), len(node.inputs))
+        product = place < len(node.inputs) and not (node.storage or node.domain) and fits(node)
         for port, name in enumerate(node.inputs):
-            (weights if product and port == WEIGHED[node.op] else others).add(name)
+            (weights if product and port == place else others).add(name)
     chosen = (graph.values[name] for name in weights - others)
     changed = {value.name: _shifted(value, target) for value in chosen if _is_stored_as(value, source)}
     return replace(graph, values={**graph.values, **changed}) if changed else graph

@@ -10,23 +10,26 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
+from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.ir.graph import BYTES, KEPT, Array, Graph, Node, Value
 
 SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
 """The operators with kernels on bytes that add products of several weights."""
 
-_INTEGERS: Mapping[str, tuple[int, int, int]] = {
-    "ConvInteger": (0, 1, 3),
-    "MatMulInteger": (0, 1, 3),
-    "QLinearConv": (0, 3, 5),
-    "QLinearMatMul": (0, 3, 5),
-    "com.microsoft:DynamicQuantizeMatMul": (0, 1, 3),
-    "com.microsoft:MatMulIntegerToFloat": (0, 1, 5),
-    "com.microsoft:QAttention": (0, 1, 7),
-    "com.microsoft:QGemm": (0, 3, 5),
+_INTEGERS: Mapping[str, tuple[int | None, tuple[tuple[int, int], ...]]] = {
+    "ConvInteger": (2, ((1, 3),)),
+    "MatMulInteger": (2, ((1, 3),)),
+    "QLinearConv": (2, ((3, 5),)),
+    "QLinearMatMul": (2, ((3, 5),)),
+    "com.microsoft:DynamicQuantizeLSTM": (None, ((1, 9), (2, 11))),
+    "com.microsoft:DynamicQuantizeMatMul": (None, ((1, 3),)),
+    "com.microsoft:MatMulIntegerToFloat": (4, ((1, 5),)),
+    "com.microsoft:QAttention": (6, ((1, 7),)),
+    "com.microsoft:QGemm": (2, ((3, 5),)),
+    "com.microsoft:QLinearConv": (2, ((3, 5),)),
 }
 """The products of integers, whose weights are of the type that the model says, and at which of their inputs they have
-what is multiplied, the weights, and the zero of these.
+the zero of what is multiplied, which is the first, and the weights and the zero of these.
 """
 
 _CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
@@ -45,33 +48,68 @@ def may_saturate(graph: Graph, node: Node) -> bool:
 
 def may_have_kernel(graph: Graph, node: Node) -> bool:
     """Whether a node is a product that an int8 kernel may compute."""
-    if node.op not in SUMMING or node.domain or node.storage:
+    if node.op.removeprefix(KEPT) not in SUMMING or node.domain or node.storage:
         return False
     given, result = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
+    if given.foreign is not None:  # of which nobody knows how many dimensions it has
+        before = graph.producer(given.name)
+        zeros = before.inputs[2:] if before is not None and before.op == f"{KEPT}DequantizeLinear" else ()
+        return any(graph.values[name].dtype == "uint8" for name in zeros)
     if given.quant is None or given.dtype not in BYTES:
         return False
     return result.quant is None or result.dtype in BYTES  # no kernel gives integers of another size
 
 
-def places_of(op: str, domain: str) -> tuple[int, int, int] | None:
-    """At which inputs a product of integers has what is multiplied, the weights and their zero; None for others."""
-    return _INTEGERS.get(f"{domain}:{op}" if domain else op)
-
-
-def of_integers(graph: Graph, node: Node) -> tuple[Value, Array] | None:
-    """The weights of a product of integers, and their zero, where its sums may saturate: of numbers unsigned by
-    constants with one; None for all other nodes.
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a product of integers: at which input it has them, and at which their zero; what they are, and their
+    zero where that is no result of anything.
     """
-    places = places_of(node.op, node.domain)
-    if places is None or len(node.inputs) <= places[1]:
-        return None
-    given, weights = (graph.values[node.inputs[place]] for place in places[:2])
-    named = node.inputs[places[2]] if len(node.inputs) > places[2] else ""
-    zero = graph.values[named].data if named else np.zeros((), np.int8)
-    if given.dtype == "int8" or weights.dtype != "int8" or weights.data is None or zero is None or zero.ndim > 1:
-        return None
-    saturates = not _is_depthwise(node, weights, zero) and _saturate(node, weights.data)
-    return (weights, zero) if saturates else None
+
+    place: int
+    zero_place: int
+    value: Value
+    zero: Array | None
+
+
+def places_of(op: str, domain: str) -> tuple[int | None, tuple[tuple[int, int], ...]]:
+    """At which inputs a product of integers has the zero of what is multiplied, none where that is quantized when the
+    model runs, and each of its weights and their zero; no weights for others.
+    """
+    return _INTEGERS.get(f"{domain}:{op}" if domain else op, (None, ()))
+
+
+def of_integers(graph: Graph, node: Node) -> tuple[Weights, ...]:
+    """The weights of a product of integers whose sums may saturate, as of uint8 by int8; none for other nodes."""
+    given_zero, places = places_of(node.op.removeprefix(KEPT), node.domain)
+    found = tuple(_weights(graph, node, *place) for place in places if len(node.inputs) > place[0])
+    if len(found) < len(places) or not found or not _is_without_sign(graph, node, given_zero):
+        return ()
+    signed = all(each.value.dtype == "int8" for each in found)
+    return found if signed and any(_may_be_too_large(node, each) for each in found) else ()
+
+
+def _is_without_sign(graph: Graph, node: Node, zero: int | None) -> bool:
+    """Whether a product multiplies bytes without a sign; what is foreign has the type of its zero."""
+    given = graph.values[node.inputs[0]]
+    if given.foreign is None or zero is None:
+        return given.dtype != "int8"
+    named = node.inputs[zero] if len(node.inputs) > zero else ""
+    return bool(named) and graph.values[named].dtype == "uint8"
+
+
+def _weights(graph: Graph, node: Node, place: int, zero_place: int) -> Weights:
+    named = node.inputs[zero_place] if len(node.inputs) > zero_place else ""
+    zero = graph.values[named] if named else None
+    known = np.zeros((), np.int8) if zero is None else zero.data
+    return Weights(place, zero_place, graph.values[node.inputs[place]], known)
+
+
+def _may_be_too_large(node: Node, weights: Weights) -> bool:
+    """Whether sums may saturate; of weights that are computed nothing is known."""
+    if weights.zero is not None and _is_depthwise(node, weights.value, weights.zero):
+        return False
+    return weights.value.data is None or is_too_large(node, weights.value.data)
 
 
 def _is_depthwise(node: Node, weights: Value, zero: Array | None) -> bool:
@@ -83,7 +121,8 @@ def _is_depthwise(node: Node, weights: Value, zero: Array | None) -> bool:
     return groups != 1 and one and tuple(weights.shape[:2]) == (groups, 1)
 
 
-def _saturate(node: Node, weights: Array) -> bool:
+def is_too_large(node: Node, weights: Array) -> bool:
+    """Whether two weights of a product that kernels may add are too large."""
     found = (too_large(row[np.newaxis])[0] for way in ways(node, weights) for row in way)
     return any(found)  # most do in one of the first rows
 
@@ -98,9 +137,15 @@ def saturating(graph: Graph) -> list[str]:
         weights = graph.values[name]
         if weights.data is None or weights.dtype != "int8" or weights.quant is None or weights.quant.block:
             continue
-        if _saturate(node, weights.data):
+        if is_too_large(node, weights.data):
             found[name] = None
     return [*found]
+
+
+def computed(graph: Graph) -> int:
+    """How many products multiply uint8 by int8 that is computed."""
+    pairs = ([graph.values[name] for name in node.inputs[:2]] for node in graph.nodes if may_saturate(graph, node))
+    return sum(one.dtype == "uint8" and other.dtype == "int8" and other.data is None for one, other in pairs)
 
 
 def ways(node: Node, weights: Array) -> tuple[Array, ...]:

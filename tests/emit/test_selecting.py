@@ -312,9 +312,12 @@ def test_emulated_processor(tmp_path: Path, signed: str, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         processors.main([str(tmp_path / "models"), *given, "--target", "ort-cpu", signed])
     told = capsys.readouterr().out
-    assert ended.value.code == 1 and "ort-cpu on Haswell: 0 of 1 differ" in told and "Haswell: 1 of 1 differ" in told
+    assert ended.value.code == 1 and "ort-cpu, qoperator on Haswell: 0 of 1 differ" in told
+    assert "Haswell: 1 of 1 differ" in told
     found = json.loads(report.read_text())
-    assert [len(found[target]["differ"]["Haswell"]) for target in ("ort-cpu", signed)] == [0, 1]
+    names = [f"models, {target}, qoperator" for target in ("ort-cpu", signed)]
+    assert [len(found[name]["differ"]["Haswell"]) for name in names] == [0, 1]
+    assert f"| {names[0]} | 1 | - | 0 |" in told and f"| {names[1]} | 1 | - | 1 (1) |" in told
 
 
 def orders() -> Iterator[Graph]:

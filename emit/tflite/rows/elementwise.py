@@ -135,6 +135,24 @@ def negative(call: Call) -> None:
     call.write("MUL", [call.tensor(0), call.number("negative", -128, "int8", step)])
 
 
+COMPUTING: Mapping[str, str] = {
+    "Abs": "ABS", "Add": "ADD", "Div": "DIV", "Mul": "MUL", "Neg": "NEG", "Relu": "MAXIMUM", "Sub": "SUB",
+}  # fmt: skip
+"""The operators whose kernels compute with what integers mean, which is not asked for of those that are read as they
+are stored, and the kernels of int32.
+"""
+
+
+def write_stored(call: Call) -> None:
+    """Write one of these of integers as they are stored: in int32, of which a CAST keeps the last bits as ONNX does."""
+    wide = [call.temporary(call.graph.values[name].shape, "int32") for name in call.node.inputs]
+    for name, tensor in zip(call.node.inputs, wide, strict=True):
+        call.write("CAST", [call.draft.value(name)], [tensor])
+    made = call.temporary(call.output.shape, "int32")
+    call.write(COMPUTING[call.op], [*wide, call.constant(0)] if call.op == "Relu" else wide, [made])
+    call.write("CAST", [made])
+
+
 def _operands(call: Call) -> bool:
     """Whether both operands and the result are integers of one type."""
     values = [call.output, *(call.value(number) for number in range(len(call.node.inputs)))]

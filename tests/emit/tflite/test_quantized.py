@@ -385,3 +385,45 @@ def test_int16_is_computed_with(operator: str) -> None:
     for delegate in (False, True):
         (found,) = litert().run(written, given, delegate=delegate).results
         assert np.abs(np.rint((found - expected) / scale)).max() <= 2
+
+
+AS_STORED: Mapping[str, str] = {
+    **dict.fromkeys(("Abs", "Neg", "Relu", "ReduceMax", "Transpose", "Identity"), "x"),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "Less", "GreaterOrEqual"), "xz"),
+}
+"""Operators on bytes, and what they read."""
+
+
+SIGNED = ("Abs", "Neg", "Relu")
+"""Those that ONNX, or ONNX Runtime, has of signed bytes alone."""
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), [each for each in product(AS_STORED, ZEROS) if each[1] == "int8" or each[0] not in SIGNED]
+)
+def test_bytes_as_they_are_stored(op: str, dtype: str) -> None:
+    """What computes with stored integers does, though they are dequantized elsewhere, in equal steps or others."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    limits, random = np.iinfo(dtype), np.random.default_rng(0)
+    feeds = [random.integers(limits.min, limits.max + 1, (4, 6)).astype(dtype) for _ in "xz"]
+    feeds[1][feeds[1] == 0] = 1
+    for scale in SCALES[:2]:
+        steps = {"s": np.float32(0.02), "t": np.float32(scale), "o": np.array(ZEROS[dtype], dtype)}
+        nodes = [
+            *(helper.make_node("DequantizeLinear", [name, step, "o"], [f"{name}r"]) for name, step in ("xs", "zt")),
+            helper.make_node("Mul", ["xr", "zr"], ["product"]),
+            helper.make_node(op, [*AS_STORED[op]], ["y"]),
+        ]
+        made = kind if op not in COMPARING else onnx.TensorProto.BOOL
+        if made == kind:
+            nodes.append(helper.make_node("DequantizeLinear", ["y", "s", "o"], ["meant"]))
+        ports = [helper.make_tensor_value_info(name, kind, (4, 6)) for name in "xz"]
+        outputs = [helper.make_tensor_value_info(name, code, None) for name, code in (("y", made), ("product", 1))]
+        outputs += [helper.make_tensor_value_info("meant", 1, None)] if made == kind else []
+        constants = [numpy_helper.from_array(np.asarray(data), name) for name, data in steps.items()]
+        graph = helper.make_graph(nodes, "g", ports, outputs, constants)
+        source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+        expected = OnnxRuntime(source, level="none").run(dict(zip("xz", feeds, strict=True)))
+        found = litert().run(layoutsolve.convert(source, to="tflite").content(""), feeds).results
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5)

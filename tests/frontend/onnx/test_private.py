@@ -24,6 +24,9 @@ from tests.solver.standard import RELATED
 
 THERE, BACK = (0, 2, 3, 1), (0, 3, 1, 2)
 OTHERS = ("FusedMatMul", "MatMulNBits", "QLinearConcat", "QLinearSoftmax")
+AS_ONNX = {f"{PRIVATE}{op}" for op in ("DequantizeLinear", "QuantizeLinear")}
+"""Operators that are read as those of ONNX, of bytes."""
+
 ELSEWHERE = {
     f"{PRIVATE}{op}"
     for op in ("GatherND", "GridSample", "MatMulInteger16", "MurmurHash3", "Pad", "SampleOp", "ScaledSiLU")
@@ -32,7 +35,7 @@ ELSEWHERE = {
 
 OWN = [
     "DynamicQuantizeLinear",
-    *(name for name in SIBLINGS if name not in ELSEWHERE),
+    *(name for name in SIBLINGS if name not in ELSEWHERE | AS_ONNX),
     *LINES,
     *(f"{PRIVATE}{op}" for op in OTHERS),
 ]
