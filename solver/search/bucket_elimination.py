@@ -1,12 +1,9 @@
 """Bucket elimination of a component's operators: exact where its treewidth is small.
 
-What a variable costs is a table over the rows of the operators at it. To eliminate an operator, all tables that have it
-are added, and what is left is a table of the least that its rows come to, for all rows of the others. How large tables
-become depends on how many operators lie between those that are eliminated and the rest. Where they are too large
-nothing is done. All levels are one number, in which each counts more than all that come after it.
-
-The table of a variable is over all its readers at once, as what one of them wants may be what another one has been
-given (:mod:`layoutsolve.solver.search.cost_tables`).
+What a variable costs is a table over the rows of all operators at it, in one number for all levels
+(:mod:`layoutsolve.solver.search.cost_tables`). To eliminate an operator, all tables that have it are added, and what is
+left is a table of the least that its rows come to, for all rows of the others. Where these are too large nothing is
+done.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from math import prod
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Paid, Scope, Stated, in_one
@@ -46,13 +43,13 @@ def eliminated(
     if moved > TOTAL:
         return None
     sizes = {number: len(domains[number]) for number in component.operators if len(domains[number]) > 1}
-    scopes = {variable: _scope(problem, domains, variable).intersection(sizes) for variable in component.variables}
+    stated = Stated(problem, domains, levels, limit)
+    scopes = {variable: stated.at(variable).scope.intersection(sizes) for variable in component.variables}
     plan = _planned(sizes, scopes.values())
     entries = MOST + 1 if plan is None else sum(prod(sizes[each] for each in scope) for scope in plan.values())
     if plan is None or entries > MOST:
         return None
     limit.spend(entries // ENTRIES + EACH * len(plan))
-    stated = Stated(problem, domains, levels, limit)
     place = {number: at for at, number in enumerate(plan)}
     costs = [stated.of_rows(number) for number in plan]
     for variable, scope in scopes.items():
@@ -66,16 +63,6 @@ def eliminated(
         return None
     choices = _solved(plan, costs, counted)
     return {number: domains[number][choices.get(number, 0)] for number in component.operators}
-
-
-def _scope(problem: LayoutProblem, domains: Mapping[int, Sequence[int]], variable: int) -> set[int]:
-    """The operators of which a variable may have several layouts."""
-    found = set()
-    for number, port in problem.places(variable):
-        rows = problem.operators[number].rows
-        if len({rows[row].layouts[port] for row in domains[number]}) > 1:
-            found.add(number)
-    return found
 
 
 def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dict[int, Scope] | None:
@@ -112,7 +99,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
     """
     own: dict[int, list[Costs]] = {number: [] for number in plan}
     left: dict[int, list[tuple[Scope, Array]]] = {number: [] for number in plan}
-    best: dict[int, NDArray[np.intp]] = {}
+    summed: dict[int, Any] = {}
     for each in costs:
         if each.scope:
             own[each.scope[0]].append(each)
@@ -122,10 +109,10 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
             paid = paid + table.reshape([sizes.get(each, 1) for each in scope])
-        best[number] = paid.argmin(0)
+        summed[number] = paid
         if len(scope) > 1:
             left[scope[1]].append((scope[1:], paid.min(0)))
     choices: dict[int, int] = {}
     for number, scope in reversed(plan.items()):
-        choices[number] = int(best[number][tuple(choices[each] for each in scope[1:])])
+        choices[number] = int(summed[number][(slice(None), *map(choices.__getitem__, scope[1:]))].argmin())
     return choices

@@ -27,17 +27,18 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 if TYPE_CHECKING:
     from layoutsolve.solver.search.glop import Optimum
 
-NEARBY = 0.5
-"""The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it."""
+NEARBY, STEP, EARLY = 0.5, 0.35, 0.1
+"""The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it; a look at
+what is left at the bound of a relaxation; and one that may end soon.
+"""
 
-MANY = 10_000
-"""Where alternatives are more, stating the program may take all of a limit: what hangs together is improved before."""
+LARGE = 3_000
+"""Where alternatives are more CP-SAT hardly finds better ones: what hangs together is improved before. Where some are
+left out, so that nothing is proven, that is all that is done.
+"""
 
 SEARCHED = 0.6
 """The same of searching one level with CP-SAT: what it does not come to an end with then, it hardly ever does."""
-
-STEP = 0.35
-"""The same of a look at what is left at the bound of a relaxation, and of one that may end soon."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,10 @@ def solve_component(
     search = _Search(problem, domains, component, start, levels, limit)
     if not limit.expired and search.eliminates():
         return search.outcome(search.price, "elimination")
-    if sum(map(len, search.open.values())) > MANY:
-        search.improve_nearby()
-    if limit.expired or not search.stated.complete:
+    large = problem.capped and sum(map(len, search.open.values())) > LARGE
+    if large or limit.expired or not search.stated.complete:
         limit.searched(0.0, finished=False)
-        search.improve_nearby()
+        search.improve_nearby(1.0)
         return search.outcome((), "none")
     return search.minimised()
 
@@ -166,15 +166,14 @@ class _Search:
             most[number] = max(most.get(number, (-1.0, 0)), (found.values[literal], -row))
         self._take({**program.fixed, **{number: -row for number, (_, row) in most.items()}})
 
-    def improve_nearby(self) -> None:
+    def improve_nearby(self, share: float = NEARBY) -> None:
         """Improve what lies together, once: of the first rows, and of the best if they are others. What a relaxation
         far below is rounded to leads astray as often as it helps.
         """
         first, self.first = self.first, None
         for start in () if first is None else (first,) if first == self.best else (first, self.best):
-            rows, most = list(self.rows), self.limit.attempt(int(NEARBY * self.limit.work))
-            for number, row in start.items():
-                rows[number] = row
+            most = self.limit.attempt(int(share * self.limit.work))
+            rows = [start.get(number, row) for number, row in enumerate(self.rows)]
             improved_together(self.problem, rows, self.open, self.component, self.names, most)
             self._take({number: rows[number] for number in start})
 
@@ -185,10 +184,10 @@ class _Search:
         """
         from layoutsolve.solver.search.cpsat import searched
 
-        for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
+        for near, share in ((True, STEP), (False, EARLY), (False, SEARCHED)):
             if near and proven is None:
                 continue
-            if not near and level.total(self.price[place]) > least:
+            if not near and (share > EARLY or len(program.choices) > LARGE) and level.total(self.price[place]) > least:
                 self.improve_nearby()
             if self.limit.expired or level.total(self.price[place]) <= least:
                 break

@@ -6,7 +6,7 @@ alone count each order that is wanted costs by itself, else all that are wanted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from math import gcd, prod
@@ -26,9 +26,9 @@ Array = NDArray[np.int64]
 
 Numbers = NDArray[np.intp]
 
-PRICED, PRICE = 2**12, 8
-"""The most combinations of layouts of a variable that have a price where groupings count, also the most entries of a
-table of prices that is kept for all variables that are alike; and the work of a price.
+PRICED, PRICE, KEPT = 2**12, 8, 2**16
+"""The most combinations of layouts of a variable that have a price where groupings count, the work of a price, and the
+most entries of a table of prices that is kept for all variables that are alike.
 """
 
 MOVE, PAIRS = 3, 25
@@ -43,15 +43,16 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Paid:
-    """What is paid by level, source and target."""
+    """A few ``prices`` by level, and the number of that which is paid, by source and target."""
 
-    paid: Array
+    prices: Array
+    numbers: Numbers
 
     @cached_property
     def facts(self) -> list[tuple[int, int, int]]:
         """By level the greatest divisor, the most that is paid, and for how many targets of a source."""
-        most, targets = self.paid.max((1, 2)), np.count_nonzero(self.paid, 2).max(1)
-        return [*zip(np.gcd.reduce(self.paid, (1, 2)).tolist(), most.tolist(), targets.tolist(), strict=True)]
+        targets = (int(np.count_nonzero(level[self.numbers], 1).max()) for level in self.prices)
+        return [*zip(np.gcd.reduce(self.prices, 1).tolist(), self.prices.max(1).tolist(), targets, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,16 @@ class Costs:
         return total
 
 
+@dataclass(eq=False)
+class Places:
+    """The operators with several layouts of a variable, and by place the layouts and the number of that of each row."""
+
+    scope: frozenset[int]
+    layouts: Sequence[tuple[Layout, ...]]
+    numbers: Sequence[Numbers]
+    paid: Paid | None = None
+
+
 class Stated:
     """States what rows and moves cost, by level."""
 
@@ -85,43 +96,60 @@ class Stated:
         self.levels, self.reshapes = levels, grouping(levels)
         self.known = problem.tables.setdefault(levels, {})
 
+    def _open(self, number: int) -> object:
+        """What tells apart the rows of an operator that are open: one or all of them, mostly."""
+        domain = self.domains[number]
+        return tuple(domain) if 1 < len(domain) < len(self.problem.operators[number].rows) else (domain[0], len(domain))
+
     def of_rows(self, number: int) -> Costs:
         """What the alternatives of an operator cost."""
         rows, domain = self.problem.operators[number].rows, self.domains[number]
-        if (key := (id(rows), *domain)) not in self.known:
-            self.known[key] = Paid(self._by_level([[rows[row].price for row in domain]]))
+        if (key := (id(rows), self._open(number))) not in self.known:
+            self.known[key] = self._by_level([[rows[row].price for row in domain]])
         return Costs((number,), self.known[key], np.zeros((), np.intp), [np.arange(len(domain))])
+
+    def at(self, variable: int) -> Places:
+        """What is at a variable: where it is written, if it is, and then its readers."""
+        places = self.problem.places(variable)
+        key = (variable, self.problem.charges(variable), *(self._open(number) for number, _ in places))
+        if key not in self.known:
+            shared: dict[Layout, int] = {}
+            layouts = [{} if self.reshapes or not at else shared for at in range(len(places))]
+            numbers = list[Numbers]()
+            for (number, port), own in zip(places, layouts, strict=True):
+                rows = map(self.problem.operators[number].rows.__getitem__, self.domains[number])
+                numbers.append(np.array([own.setdefault(row.layouts[port], len(own)) for row in rows], np.intp))
+            scope = (number for (number, _), own in zip(places, numbers, strict=True) if (own != own[0]).any())
+            self.known[key] = Places(frozenset(scope), [*map(tuple, layouts)], numbers)
+        found: Places = self.known[key]
+        return found
 
     def of_variable(self, variable: int, scope: Scope) -> Costs | None:
         """What moving a variable costs, from where it is written to what its readers want; None where that is too much
         to price. Where groupings count, what all readers want together is one target.
         """
-        places = self.problem.places(variable)
-        known: list[dict[Layout, int]] = [{} for _ in places]
-        if not self.reshapes:
-            known[1:] = [known[1]] * (len(places) - 1)
-        written, *wanted = [self._numbered(*each, scope, own) for each, own in zip(places, known, strict=True)]
+        at, places = self.at(variable), self.problem.places(variable)
+        written, *wanted = [
+            (own if number in scope else own[:1]).reshape([-1 if each == number else 1 for each in scope])
+            for (number, _), own in zip(places, at.numbers, strict=True)
+        ]
         if self.reshapes:
-            sizes = list(map(len, known[1:]))
-            if len(known[0]) * prod(sizes) > PRICED:
+            sizes = list(map(len, at.layouts[1:]))
+            if len(at.layouts[0]) * prod(sizes) > PRICED:
                 return None
             wanted = [np.asarray(np.ravel_multi_index(np.broadcast_arrays(*wanted), sizes))]
-        each = self.problem.variables[variable]
-        key = (each.sizes, each.bytes, each.turns, each.joined, self.problem.charges(variable), *map(tuple, known))
-        paid = self.known.get(key) or Paid(self._priced(variable, *map(list, known)))
-        if paid.paid.size <= PRICED:
-            self.known[key] = paid
-        return Costs(scope, paid, written, wanted)
+        return Costs(scope, at.paid or self._paid(variable, at), written, wanted)
 
-    def _numbered(self, number: int, port: int, scope: Scope, numbers: dict[Layout, int]) -> Numbers:
-        """The number of the layout that each row of an operator has at a port, along the operator's axis of a table."""
-        rows = self.problem.operators[number].rows
-        found = [numbers.setdefault(rows[row].layouts[port], len(numbers)) for row in self.domains[number]]
-        if number not in scope:
-            found = found[:1]
-        return np.array(found, np.intp).reshape([-1 if each == number else 1 for each in scope])
+    def _paid(self, variable: int, at: Places) -> Paid:
+        """What moves cost between the layouts that there are at a variable, found once for all that are alike."""
+        each, layouts = self.problem.variables[variable], at.layouts if self.reshapes else at.layouts[:2]
+        key = (each.sizes, each.bytes, each.turns, each.joined, self.problem.charges(variable), *layouts)
+        paid = self.known.get(key) or self._priced(variable, *layouts)
+        if paid.numbers.size <= KEPT:
+            self.known[key] = at.paid = paid
+        return paid
 
-    def _priced(self, variable: int, sources: Sequence[Layout], *wanted: Sequence[Layout]) -> Array:
+    def _priced(self, variable: int, sources: Sequence[Layout], *wanted: Sequence[Layout]) -> Paid:
         """What each source costs for each target, or for each combination of those that readers want, by level."""
         if self.reshapes:
             targets = [set(each) for each in product(*wanted)]
@@ -131,17 +159,19 @@ class Stated:
             )
         self.limit.spend(MOVE * (len(sources) + len(wanted[0])) + len(sources) * len(wanted[0]) // PAIRS)
         prices, numbers = self.problem.move_classes(variable, sources, wanted[0])
-        paid = self._by_level([prices])[:, 0, numbers]
-        parted = ranked(Price(regrouped=int(self.problem.variables[variable].joined)), self.levels)
-        return paid + np.multiply.outer(parted, [[each != other for other in wanted[0]] for each in sources])
+        if self.problem.variables[variable].joined:
+            numbers += len(prices) * np.array([[each != other for other in wanted[0]] for each in sources])
+            prices += [price + Price(regrouped=1) for price in prices]
+        return Paid(self._levels(prices), numbers)
 
-    def _by_level(self, prices: Sequence[Sequence[Price]]) -> Array:
+    def _by_level(self, prices: Sequence[Sequence[Price]]) -> Paid:
         """What prices come to, by level: few are different, and these are told apart by what they are in memory."""
         known = {id(price): price for each in prices for price in each}
-        place = {each: at for at, each in enumerate(known)}
-        paid = np.array([ranked(price, self.levels) for price in known.values()], np.int64)
-        at = np.array([[place[id(price)] for price in each] for each in prices])
-        return np.moveaxis(paid[at], 2, 0)
+        place = dict(zip(known, range(len(known)), strict=True))
+        return Paid(self._levels(known.values()), np.array([[place[id(price)] for price in each] for each in prices]))
+
+    def _levels(self, prices: Iterable[Price]) -> Array:
+        return np.array([ranked(price, self.levels) for price in prices], np.int64).T
 
 
 def in_one(costs: Sequence[Costs]) -> Mapping[Paid, Array] | None:
@@ -160,5 +190,5 @@ def in_one(costs: Sequence[Costs]) -> Mapping[Paid, Array] | None:
         total *= 1 + each // scale
     if total > TOTAL:
         return None
-    weights, parts = np.array(counted, np.int64), np.array(scales, np.int64)[:, None, None]
-    return {each: np.einsum("l,lst->st", weights, each.paid // parts) for each in stated}
+    weights, parts = np.array(counted, np.int64), np.array(scales, np.int64)[:, None]
+    return {each: (weights @ (each.prices // parts))[each.numbers] for each in stated}

@@ -43,10 +43,11 @@ def improved_together(
             continue
         for number in around[: count // 2]:
             waiting.pop(number, None)
-        before, tried = ranked(price_of_component(problem, rows, part), levels), list(rows)
+        tried = list(rows)
         for number, row in found.items():
             tried[number] = row
-        if ranked(price_of_component(problem, tried, part), levels) < before:
+        prices = (ranked(price_of_component(problem, each, part), levels) for each in (tried, rows))
+        if tried != rows and next(prices) < next(prices):
             rows[:] = tried
             waiting.update(dict.fromkeys(around))
 

@@ -26,7 +26,7 @@ from layoutsolve.solver.theory.rule import Rule
 from layoutsolve.solver.theory.rules.elementwise import ELEMENTWISE
 from layoutsolve.solver.theory.variable import Variable
 
-CANDIDATES, FEW = 1024, 32
+CANDIDATES, FEW = 1024, 16
 """The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
 quick answer is wanted first. A problem in which the cap was hit is optimal within its candidates only.
 """

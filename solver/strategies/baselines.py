@@ -63,9 +63,8 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
     This is tflite2onnx's algorithm (github.com/zhenhuaw-me/tflite2onnx, `Graph.propagate`), except that a Transpose
     is put where two layouts meet.
     """
-    views = {
-        number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
-    }
+    nodes = enumerate(graph.nodes)
+    views = {number for number, node in nodes if node.op in ("Transpose", "Reshape") and not node.pattern}
     limit, statement = limit or unlimited(), Statement(graph, boundary, goal, views)
     limit.keep_back()
     problem = statement.layouts(limit=limit)

@@ -1,13 +1,9 @@
 """Strategy ``mincut``: the layout problem as a minimum cut, where every variable has two orders to choose from.
 
 Each port of an operator is then on one side of the cut, lower or upper. A variable that is written on one side and
-read on the other costs once, however many readers want it so: an edge to an auxiliary node that all of them hang on.
-The rows of an operator can be cut where they are closed under taking the lower, and the upper, side port by port (a
-distributive lattice): just such sets are what edges of infinite capacity between pairs of ports leave. Which of a
-variable's two orders is the lower one is chosen so that this holds.
-
-The cut shares nothing with CP-SAT or elimination but the statement of the problem, so it also serves to check them.
-The only file that imports networkx.
+read on the other costs once: an edge to an auxiliary node that all such readers hang on. The rows of an operator can be
+cut where they are a distributive lattice, which is what edges of infinite capacity between pairs of ports leave; a
+variable's lower order is chosen so that this holds. The only file that imports networkx.
 """
 
 from __future__ import annotations

@@ -19,35 +19,32 @@ from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.strategies.exact_conversion_costs import STATED, wider
 from layoutsolve.solver.strategies.projection_bound import projection_bound
 
-NARROW = 0.8
-"""The most of what is left of a limit that choosing among few candidates may use."""
+NARROW, CAPPED, BOUNDED = 0.8, 0.6, 0.25
+"""The most of what is left of a limit that choosing among few candidates takes; where there are more; projections."""
 
-CAPPED, BOUNDED = 0.6, 0.25
-"""The same of choosing among few candidates where there are more, by which nothing is proven, and of a projection."""
-
-ENOUGH, ENOUGH_EACH = 20_000, 100
-"""The most rows of a problem of all candidates that is of use: so many in any case, and so many for each operator. What
-has more is not solved in what is left of a limit, and takes memory out of proportion.
-"""
+ENOUGH, ENOUGH_EACH = 11_000, 10
+"""The most rows of a problem that is of use, or so many for each operator: of more, less is found in the same work."""
 
 
 def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
-    """The cheapest orders: among few candidates first, then, if more of them could be cheaper than what orders of some
-    atoms prove, among all.
-    """
+    """The cheapest orders: among few candidates, then, if more could be cheaper than a projection proves, among all."""
     first = limit.part(NARROW)
     candidates = statement.candidates(first.part(STATED), FEW)
-    problem = candidates.problem()
+    enough = max(ENOUGH, ENOUGH_EACH * len(statement.entries))
+    problem = candidates.problem(enough)
     few = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else first)
+    cut = candidates.count > enough
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
     some = projection_bound(statement, levels, few.values, limit.part(BOUNDED))
-    if (some is not None and some.bounds >= few.values) or limit.expired:
+    if (some is not None and some.bounds >= few.values) or limit.expired or cut:
         return _known_by(some, few)
-    enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
     candidates = statement.candidates(limit.part(STATED), CANDIDATES)
-    wide = _cheapest(candidates.problem(enough), candidates, levels, limit)
+    problem = candidates.problem(enough)
+    if candidates.count > enough:
+        return _known_by(some, few)
+    wide = _cheapest(problem, candidates, levels, limit)
     return _known_by(max(wide, some or wide, key=lambda each: each.bounds), _least([wide, few]))
 
 

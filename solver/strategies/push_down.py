@@ -9,15 +9,11 @@ through to the outputs if the estimate of ONNX Runtime says that this is likely 
 * where the inputs save something, outputs cost the most that one of them moves, unless a path leads from an output to
   another Transpose, with which it may meet.
 
-As there, a tensor moves as much as it has dimensions other than 1. What differs from ONNX Runtime
+As there, a tensor moves as much as it has dimensions other than 1; a move counts once. What differs from ONNX Runtime
 (onnxruntime/core/optimizer/transpose_optimization):
 
-* Transposes that meet in the same tensor, or that several operators read, are one: the layout problem counts a move
-  once. ONNX Runtime leaves that to its other optimisers.
-* Sweeps are repeated until nothing moves, ten at most, which is how often ONNX Runtime runs its optimisers by default;
-  which outputs lead to a Transpose is found anew for each.
-* Views that keep the sequence of dimensions other than 1 are no obstacle, and atoms of dimensions are told apart where
-  the layout problem factors them. Other Reshapes stop a Transpose, and so do operators with a fixed data format.
+* Sweeps are repeated until nothing moves, ten at most, as often as ONNX Runtime runs its optimisers by default.
+* Views that keep the sequence of dimensions other than 1 are no obstacle; atoms of dimensions are told apart.
 * Quantized tensors are moved in their stored form, so that nothing has to be repaired around DequantizeLinear.
 """
 
@@ -119,12 +115,9 @@ class _Sweep:
         if order(present) == order(wanted):
             return 0
         if written == order(wanted):
-            return -self._dimensions(variable) if self._removable(variable, present) else 0
+            removable = (variable, order(present)) not in self.kept  # only what a Transpose passes reads it so
+            return -self._dimensions(variable) if removable else 0
         return self._dimensions(variable) if written == order(present) else 0
-
-    def _removable(self, variable: int, layout: Layout) -> bool:
-        """Whether only operators that a Transpose can be pushed through read a variable in this layout."""
-        return (variable, order(layout)) not in self.kept
 
     def _kept(self) -> set[tuple[int, Order]]:
         """The variables with the orders in which operators read them that no Transpose can be pushed through."""

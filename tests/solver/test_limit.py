@@ -321,7 +321,7 @@ def test_rows_of_long_transforms_are_bounded(length: int) -> None:
     """
     graph = read(model("SignalRfft", [short(length)], [short(length + 2)], packed(fft_length=length)))
     statement = Statement(graph)
-    enough = orders.ENOUGH + orders.ENOUGH_EACH * len(statement.entries)
+    enough = max(orders.ENOUGH, orders.ENOUGH_EACH * len(statement.entries))
     problem = statement.candidates(unlimited(), CANDIDATES).problem(enough)
     rows = [len(operator.rows) for operator in problem.operators]
     assert problem.capped and all(rows) and enough < sum(rows) < 2 * enough

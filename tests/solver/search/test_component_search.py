@@ -71,11 +71,9 @@ def test_each_component_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     assert several
 
 
-@pytest.mark.parametrize("many", [0, 10_000])
-def test_what_makes_too_large_a_program_is_improved(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as operators near each other can be, before or after it is found out how large the program would be."""
+def test_what_makes_too_large_a_program_is_improved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as operators near each other can be."""
     monkeypatch.setattr(component_search, "eliminated", lambda *given: None)
-    monkeypatch.setattr(component_search, "MANY", many)
     monkeypatch.setattr(formulation, "CONSTRAINTS", 0)
     better = 0
     for graph in family():
