@@ -151,7 +151,7 @@ def _unequal_bias(writer: Writer, node: Node) -> Array | None:
     bias = writer.graph.values[given] if given else Value("", "float32", (1,), data=np.zeros(1, np.float32))
     if bias.data is None:
         return None
-    real = bias.quant.real(bias.data) if bias.quant else bias.data
+    real = bias.real
     if (real != real.flat[0]).any() or (width == 1 and real.any()):
         return None
     unequal = np.full(width, real.flat[0], np.float32)

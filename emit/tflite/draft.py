@@ -321,8 +321,7 @@ class Call:
     def _seen(self, value: Value) -> Value:
         if not self.in_floats or value.quant is None:
             return value
-        data = None if value.data is None else value.quant.real(value.data)
-        return replace(value, dtype="float32", quant=None, data=data)
+        return replace(value, dtype="float32", quant=None, data=None if value.data is None else value.real)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node."""

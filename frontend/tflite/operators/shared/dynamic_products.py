@@ -56,12 +56,10 @@ def _is_shared(call: Call, x: Value) -> bool:
 
 def write_product(call: Call, x: Value, weights: Value, bias: Value | None, slot: Slot) -> Value:
     """Write ``[rows, k] x [m, k] + [m]`` and the fused activation."""
-    if weights.data is None or weights.quant is None:
-        raise TypeError(f"'{weights.name}' holds no quantized weights")
-    scale = weights.quant.scale.astype(np.float32)
+    scale = weights.steps.scale.astype(np.float32)
     shape: Shape = (x.shape[0], weights.shape[0])
     write = _shared if _is_shared(call, x) else _asymmetric if _is_asymmetric(call) else _symmetric
-    op, given = write(call, x, np.asarray(weights.data), scale if scale.size > 1 else scale.reshape(()), shape)
+    op, given = write(call, x, np.asarray(weights.constant), scale if scale.size > 1 else scale.reshape(()), shape)
     if bias is None:
         return write_activated(call, op, given, shape, slot)
     return write_activated(call, "Sum", [call.write(op, given, shape, call.temporary("scaled")), bias], shape, slot)
