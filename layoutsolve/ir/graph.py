@@ -154,6 +154,9 @@ class Value:
     data: Array | None = None
     foreign: bytes | None = None
 
+    def __str__(self) -> str:
+        return f"'{self.name}' of {self.dtype}[{', '.join(map(str, self.shape))}]"
+
     @property
     def constant(self) -> Array:
         """The data of what is a constant. Raises TypeError where it is none."""
