@@ -44,7 +44,7 @@ def in_tensorflow_lite() -> Iterator[Tried]:
             source = case.make().source
             if operator not in [each.name for each in parse(source).subgraphs[0].operators]:
                 continue
-            for label, made in changes(source, place_of(case, source)):
+            for label, made in changes(source, place_of(case, source), case.make().inputs):
                 for prefix in ("", EXACT) if operator in WITH_EXACT else ("",):
                     line = f"{case.name} | {prefix}{label}"
                     attempts.append((line, lambda m=made, exact=prefix: outcome(m(), bool(exact))[0]))

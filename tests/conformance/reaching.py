@@ -6,7 +6,7 @@ LiteRT. ``python -m experiments.fuzz.reaching`` finds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, InternalError, UnsupportedError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.ir.graph import Array
 from tests.builder import encode
 from tests.conformance.cases import Case
 from tests.conformance.mutants import NAMES, Mutant, mutants
@@ -26,6 +27,9 @@ LINES = Path(__file__).with_name("reaching.txt")
 
 EXACT = "exact, "
 """What begins the change of a model that is read with exact results."""
+
+CONSTANT, OF_SIZES = "all constant", "of sizes"
+"""The changes of a model that has other inputs."""
 
 CONVERTED = "converted"
 """What becomes of a mutant that is not refused."""
@@ -55,6 +59,22 @@ class Changed(Mutant):
         """Have a constant given, as an input of the model."""
         self.graph.tensors[index].buffer = 0
         self.graph.inputs = [*self.graph.inputs, index]
+
+    def constant(self, arrays: Sequence[Array]) -> None:
+        """Have what is given as constants, and no inputs."""
+        for index, data in zip(self.graph.inputs, arrays, strict=True):
+            tensor = self.graph.tensors[index]
+            tensor.buffer = self.builder.buffer(encode(data, NAMES[tensor.type]))
+        self.graph.inputs = []
+
+    def of_sizes(self, index: int) -> None:
+        """Have the numbers of a constant computed as the sizes of an input, all of which are open."""
+        tensor = self.graph.tensors[index]
+        sizes = np.frombuffer(self.builder.model.buffers[tensor.buffer].bytes, NAMES[tensor.type]).tolist()
+        given = self.builder.input("sizes", sizes, signature=[-1 for _ in sizes])
+        tensor.buffer, operators = 0, self.graph.operators
+        self.builder.operator("SHAPE", [given], [index], {"out_type": NAMES[tensor.type].upper()})
+        operators.insert(0, operators.pop())
 
     def numbers(self, index: int, change: Callable[[Any], Any]) -> None:
         """Change the numbers of a constant."""
@@ -95,7 +115,7 @@ NUMBERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def changes(source: bytes, place: int) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def changes(source: bytes, place: int, given: Sequence[Array]) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """All changes of one operator, each with a label; a model is written where it is asked for."""
 
     def changed(label: str, change: Callable[[Changed], object]) -> tuple[str, Callable[[], bytes]]:
@@ -107,6 +127,7 @@ def changes(source: bytes, place: int) -> Iterator[tuple[str, Callable[[], bytes
         return label, made
 
     yield "as it is", lambda: source
+    yield changed(CONSTANT, lambda m: m.constant(given))
     yield from mutants(source, place)
     original = Changed(source, place)
     inputs, outputs = original.operator.inputs, original.operator.outputs
@@ -120,7 +141,9 @@ def changes(source: bytes, place: int) -> Iterator[tuple[str, Callable[[], bytes
             yield changed(f"{name} open along {axis}", lambda m, of=index, at=axis: m.dynamic(of, at))
         for scale, zero in (([], []), ([0.0], [0]), ([-1.0], [0]), ([0.5], [1]), ([0.5] * 2, [0] * 2), ([0.5], [])):
             yield changed(f"{name} by {scale} {zero}", lambda m, of=index, s=scale, z=zero: m.parameters(of, s, z))
-        if original.builder.model.buffers[tensor.buffer].bytes:
+        if raw := original.builder.model.buffers[tensor.buffer].bytes:
+            if NAMES[tensor.type] in ("int32", "int64") and min(np.frombuffer(raw, NAMES[tensor.type]), default=0) > 0:
+                yield changed(f"{name} {OF_SIZES}", lambda m, of=index: m.of_sizes(of))
             yield changed(f"{name} computed", lambda m, of=index: m.computed(of))
             for label, numbers in NUMBERS.items() if NAMES[tensor.type] in ("int32", "int64", "float32") else ():
                 yield changed(f"{name} {label}", lambda m, of=index, to=numbers: m.numbers(of, to))

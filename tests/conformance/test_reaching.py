@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
 
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.ir.graph import Array
 from tests.conformance import families
-from tests.conformance.cases import Case
-from tests.conformance.reaching import EXACT, LINES, changes, outcome, place_of
+from tests.conformance.cases import Case, Model
+from tests.conformance.reaching import CONSTANT, EXACT, LINES, OF_SIZES, changes, outcome, place_of
 from tests.conformance.test_mutants import judge
 
 CASES = {case.name: case for case in families.every_case()}
@@ -28,6 +32,13 @@ def noted() -> dict[str, list[tuple[Case, str, str]]]:
 NOTED = noted()
 
 
+def inputs_of(mutant: bytes, change: str, given: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What a mutant is given."""
+    subgraph = parse(mutant).subgraphs[0]
+    more = [np.zeros(subgraph.tensors[index].shape, np.float32) for index in subgraph.inputs[len(given) :]]
+    return () if change.endswith(CONSTANT) else (*given, *more) if change.endswith(OF_SIZES) else given
+
+
 def test_messages_are_for_people() -> None:
     """They name tensors, and show no objects of Python."""
     assert [text for lines in NOTED.values() for *_, text in lines if re.search(r"\w\(\w+=", text)] == []
@@ -38,8 +49,10 @@ def test_messages_are_for_people() -> None:
 def test_what_becomes_of_mutants(operator: str) -> None:
     for case, change, text in NOTED[operator]:
         source = case.make().source
-        mutant = dict(changes(source, place_of(case, source)))[change.removeprefix(EXACT)]()
+        given = case.make().inputs
+        mutant = dict(changes(source, place_of(case, source), given))[change.removeprefix(EXACT)]()
         found, converted = outcome(mutant, change.startswith(EXACT))
         assert found == text, f"{case.name} | {change}"
         if converted is not None:
-            judge(operator, change, mutant, onnx.load_from_string(converted), case)
+            model = Model(mutant, inputs_of(mutant, change, given))
+            judge(operator, change, mutant, onnx.load_from_string(converted), replace(case, make=lambda of=model: of))
