@@ -63,8 +63,8 @@ def _write_unsigned(
     zero: Array,
 ) -> None:
     places = places_of(op, domain)
-    assert places is not None and weights.data is not None
-    given = _without_sign(writer, inputs, places, _constant(writer, _higher(weights.data), "w"), zero)
+    assert places is not None
+    given = _without_sign(writer, inputs, places, _constant(writer, _higher(weights.constant), "w"), zero)
     writer.node(op, given, [writer.name(made.name)], attributes, domain)
 
 
@@ -95,8 +95,8 @@ def write_both(
 ) -> None:
     """Write an integer product by int8 ``weights``, whose zero point is given, and by the same as uint8."""
     places = places_of(op, domain)
-    assert places is not None and weights.data is not None
-    bare = _bare(writer, inputs[places[1]], weights.data.shape)
+    assert places is not None
+    bare = _bare(writer, inputs[places[1]], weights.constant.shape)
     given = {"int8": inputs, "uint8": _without_sign(writer, inputs, places, bare, zero)}
     branches = {}
     for dtype, names in given.items():
@@ -119,11 +119,10 @@ def write(writer: Writer) -> None:
     signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
     for name in chosen:
         value = writer.graph.values[name]
-        assert value.quant is not None and value.data is not None
-        stored, zero = writer.stored(name), value.quant.zero_point
-        bare = _bare(writer, stored, value.data.shape)
+        stored, zero = writer.stored(name), value.steps.zero_point
+        bare = _bare(writer, stored, value.constant.shape)
         for branch, weights, at in ((signed, stored, zero), (unsigned, bare, _higher(zero))):
-            _dequantize(writer, branch, bare, weights, replace(value.quant, zero_point=at))
+            _dequantize(writer, branch, bare, weights, replace(value.steps, zero_point=at))
     for stored, (bare, shape) in selection.bare.items():
         _compute(writer, stored, bare, shape)
     if chosen:
