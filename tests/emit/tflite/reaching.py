@@ -20,6 +20,10 @@ from tests.emit.tflite.test_operators import CASES
 LINES = Path(__file__).with_name("reaching.txt")
 
 Made = tuple[onnx.ModelProto, list[Array]]
+STEP = 1 / 32
+STEPS = {"uint8": (STEP, 131), "int16": (STEP / 64, 0), "float32": (0.0, 0)}
+"""Scales and zero points of results of other types than int8; without a scale they are floats."""
+
 TYPES = ("int8", "uint8", "int16", "int32", "int64", "bool", "float16", "float64")
 
 
@@ -63,7 +67,9 @@ def changes(operator: str, number: int) -> Iterator[tuple[str, Callable[[], Made
         yield changed(f"{port.name} of three dimensions more", lambda m, given, at=at: _shape(m, given, at, (1, 2, 1)))
     for dtype in TYPES:
         yield changed(f"all of {dtype}", lambda m, given, to=dtype: [_retype(m, given, at, to) for at in range(9)])
-    yield changed("in int8", _in_bytes)
+    yield changed("in int8", lambda m, given: _in_bytes(m, "int8"))
+    for dtype in STEPS:
+        yield changed(f"in int8 to {dtype}", lambda m, given, to=dtype: _in_bytes(m, to))
     for attribute in node.attribute:
         yield changed(f"without {attribute.name}", lambda m, given, name=attribute.name: _attribute(m, name, None))
         for other in _others(helper.get_attribute_value(attribute)):
@@ -100,22 +106,25 @@ def _shape(model: onnx.ModelProto, given: list[Array], at: int, more: tuple[int,
     port.CopyFrom(helper.make_tensor_value_info(port.name, port.type.tensor_type.elem_type, given[at].shape))
 
 
-def _in_bytes(model: onnx.ModelProto, given: list[Array]) -> None:
-    """Floats as bytes between QuantizeLinear and DequantizeLinear."""
+def _in_bytes(model: onnx.ModelProto, made: str) -> None:
+    """Floats as bytes between QuantizeLinear and DequantizeLinear, the results as they are or in steps of a type."""
     (node,) = model.graph.node
+    step, zero = STEPS.get(made, (STEP, 3))
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(step), "result step"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(zero, made if step else "int8"), "result zero"))
     floats = {each.name for each in (*model.graph.input,) if each.type.tensor_type.elem_type == TensorProto.FLOAT}
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.03), "step"))
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(STEP), "step"))
     model.graph.initializer.append(numpy_helper.from_array(np.int8(3), "zero"))
-    before, behind = [], []
+    before, behind, steps = [], [], ("result step", "result zero")
     for name in floats:
         before.append(helper.make_node("QuantizeLinear", [name, "step", "zero"], [f"{name}/q"]))
         before.append(helper.make_node("DequantizeLinear", [f"{name}/q", "step", "zero"], [f"{name}/d"]))
     node.input[:] = [f"{name}/d" if name in floats else name for name in node.input]
     for port in model.graph.output:
-        if port.type.tensor_type.elem_type == TensorProto.FLOAT:
+        if step and port.type.tensor_type.elem_type == TensorProto.FLOAT:
             node.output[:] = [f"{name}/r" if name == port.name else name for name in node.output]
-            behind.append(helper.make_node("QuantizeLinear", [f"{port.name}/r", "step", "zero"], [f"{port.name}/q"]))
-            behind.append(helper.make_node("DequantizeLinear", [f"{port.name}/q", "step", "zero"], [port.name]))
+            behind.append(helper.make_node("QuantizeLinear", [f"{port.name}/r", *steps], [f"{port.name}/q"]))
+            behind.append(helper.make_node("DequantizeLinear", [f"{port.name}/q", *steps], [port.name]))
     nodes = [*before, onnx.NodeProto.FromString(node.SerializeToString()), *behind]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
