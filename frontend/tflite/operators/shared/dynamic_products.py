@@ -125,7 +125,6 @@ def _sums(call: Call, integers: Value, weights: Array, zero: Value, shape: Shape
     """The sums of products of integers, as floats."""
     signed = call.draft.reading.storage.weights in ("signed", "selected")
     higher, dtype = (0, "int8") if signed else (_HALF, "uint8")
-    call.draft.ask(weights.size)
     matrix = call.constant((weights.T.astype(np.int16) + higher).astype(dtype), "weights", dtype)
     given = [integers, matrix, zero, call.constant(higher, "weights_zero", dtype)]
     total = call.write("MatMulInteger", given, shape, call.temporary("sums", "int32"), real="int32", storage=True)
