@@ -86,15 +86,8 @@ def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Di
     if quant is not None and quant.axis is not None:
         quant = _follow(quant, logical, layout, numbers)
         if quant is None:
-            data, dtype = _permuted(dequantized(value), logical, layout, numbers), "float32"
+            data, dtype = _permuted(value.real, logical, layout, numbers), "float32"
     return Value(value.name, dtype, data.shape, quant, data)
-
-
-def dequantized(value: Value) -> Array:
-    """The floats of a quantized constant."""
-    if value.quant is None or value.data is None:
-        raise TypeError(f"'{value.name}' is not a quantized constant")
-    return value.quant.real(value.data)
 
 
 def _permuted(data: Array, logical: Layout, layout: Layout, sizes: Sequence[int]) -> Array:

@@ -81,17 +81,15 @@ def _write_sums(writer: Writer, node: Node) -> bool:
     if scale is None:
         return False
     made = writer.graph.values[node.outputs[0]]
-    assert made.quant is not None
     inputs, sums = [], writer.taken.derived(made.name, "sums")
     for name in filter(None, node.inputs):
-        quant = writer.graph.values[name].quant
-        assert quant is not None
+        quant = writer.graph.values[name].steps
         inputs.append(writer.taken.derived(name, "integers"))
         _dequantize(writer, name, replace(quant, scale=np.ones_like(quant.scale)), inputs[-1])
     writer.node(node.op, inputs, [sums], node.attributes)
-    scale = writer.alike(made.quant.scale / scale)
+    scale = writer.alike(made.steps.scale / scale)
     axis = None if scale.size == 1 else _CHANNELS
-    _quantize(writer, sums, made.name, Quant(scale, np.repeat(made.quant.zero_point, scale.size), axis))
+    _quantize(writer, sums, made.name, Quant(scale, np.repeat(made.steps.zero_point, scale.size), axis))
     return True
 
 
@@ -103,14 +101,13 @@ def _scale_of_sums(writer: Writer, node: Node) -> Array | None:
     if node.op not in _ADDING or not (values[0].in_bytes and values[-1].in_bytes):
         return None
     x, *others, made = values
-    assert x.quant is not None and made.quant is not None
     found = _of_weights(writer, node, others) if others else _of_window(writer, node)
     if found is None:
         return None
     weight, largest = found
     with np.errstate(all="ignore"):
-        scale = x.quant.scale * weight
-        held = largest < _HELD and qlinear.are_held(made.quant.scale / scale)
+        scale = x.steps.scale * weight
+        held = largest < _HELD and qlinear.are_held(made.steps.scale / scale)
     return scale if held and all(qlinear.counts_in(bias, scale) for bias in others[1:]) else None
 
 
@@ -151,7 +148,7 @@ def _unequal_bias(writer: Writer, node: Node) -> Array | None:
     bias = writer.graph.values[given] if given else Value("", "float32", (1,), data=np.zeros(1, np.float32))
     if bias.data is None:
         return None
-    real = bias.quant.real(bias.data) if bias.quant else bias.data
+    real = bias.real
     if (real != real.flat[0]).any() or (width == 1 and real.any()):
         return None
     unequal = np.full(width, real.flat[0], np.float32)

@@ -45,14 +45,11 @@ def write(writer: Writer, node: Node) -> bool:
         else:
             stored += [writer.stored(name), *parameters_of(writer, name, quant)[0]]
     (name,) = node.outputs
-    quant = values[name].quant
-    assert quant is not None
     attributes = {key: value for key, value in {**node.attributes, **form.more}.items() if key not in form.without}
-    inputs = form.inputs(stored, parameters_of(writer, name, quant)[0], plain)
+    inputs = form.inputs(stored, parameters_of(writer, name, values[name].steps)[0], plain)
     if node.op in SUMMING and node.inputs[1] in writer.selection.real:
         weights = values[node.inputs[1]]
-        assert weights.quant is not None
-        zero = weights.quant.zero_point.reshape(() if weights.quant.axis is None else -1)
+        zero = weights.steps.zero_point.reshape(() if weights.steps.axis is None else -1)
         ((place, zero_place),) = places_of(form.op, form.domain)[1]
         both = [Weights(place, zero_place, weights, zero)]
         selected_weights.write_both(writer, form.op, inputs, [values[name]], attributes, form.domain, both)
@@ -90,11 +87,10 @@ def _is_product(graph: Graph, node: Node, kernels: Kernels) -> bool:
         return False
     if (x.dtype, weights.dtype) == ("uint8", "int8") and kernels.saturate and not _is_depthwise(node, weights):
         return False
-    assert x.quant is not None and weights.quant is not None and y.quant is not None
     with np.errstate(all="ignore"):
-        steps = x.quant.scale * weights.quant.scale
-        held = are_held(steps) and are_held(steps / y.quant.scale)
-    even = bool((weights.quant.zero_point == weights.quant.zero_point[0]).all())
+        steps = x.steps.scale * weights.steps.scale
+        held = are_held(steps) and are_held(steps / y.steps.scale)
+    even = bool((weights.steps.zero_point == weights.steps.zero_point[0]).all())
     return held and even and all(counts_in(each, steps) for each in bias)
 
 

@@ -74,5 +74,4 @@ def _is_refused(graph: Graph, node: Node, port: int) -> bool:
     columns of a matrix.
     """
     value, columns = graph.values[node.inputs[port]], 0 if node.attributes.get("transB") else 1
-    assert value.quant is not None
-    return value.quant.scale.size > 1 and (port, len(value.shape), value.quant.axis) != (1, 2, columns)
+    return value.steps.scale.size > 1 and (port, len(value.shape), value.steps.axis) != (1, 2, columns)

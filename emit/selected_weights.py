@@ -166,11 +166,10 @@ def write(writer: Writer) -> None:
     signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
     for name in chosen:
         value = writer.graph.values[name]
-        assert value.quant is not None and value.data is not None
-        stored, zero = writer.stored(name), value.quant.zero_point
-        bare = _bare(writer, stored, value.data.shape)
+        stored, zero = writer.stored(name), value.steps.zero_point
+        bare = _bare(writer, stored, value.constant.shape)
         for branch, weights, at in ((signed, stored, zero), (unsigned, bare, _higher(zero))):
-            _dequantize(writer, branch, bare, weights, replace(value.quant, zero_point=at))
+            _dequantize(writer, branch, bare, weights, replace(value.steps, zero_point=at))
     for stored, (bare, shape) in selection.bare.items():
         _compute(writer, stored, bare, shape)
     if chosen:

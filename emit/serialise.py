@@ -84,8 +84,7 @@ def _model(writer: Writer, version: int, source: ModelProto | None) -> ModelProt
     names = [*graph.inputs, *(node.outputs[0] for node in states)]
     inputs = [writer.info(graph.values[name], writer.name(name)) for name in names]
     for name, default in graph.defaults.items():
-        assert default.data is not None
-        writer.initializer(name, default.dtype, default.data)
+        writer.initializer(name, default.dtype, default.constant)
     outputs, following = _outputs(writer), [regions.next_state(node) for node in states]
     model, body = writer.model, writer.body
     model.ir_version, made = ir_version(version), model.graph

@@ -90,8 +90,7 @@ class Regions:
     def _initial_state(self, node: Node) -> None:
         """An input that has an initializer may be left out: so the model begins where its source does."""
         initial = self.graph.values[node.inputs[0]]
-        assert initial.data is not None
-        self.writer.initializer(self.writer.name(node.outputs[0]), initial.dtype, initial.data)
+        self.writer.initializer(self.writer.name(node.outputs[0]), initial.dtype, initial.constant)
 
     def _fill_if(self, flow: _Flow) -> None:
         self.writer.here = flow.node.region

@@ -350,7 +350,6 @@ class Copier:
         return self.places[index]
 
     def _constant(self, value: Value) -> int:
-        assert value.data is not None
         if value.quant is None:
-            return self.draft.constant(value.data, value.name)
+            return self.draft.constant(value.constant, value.name)
         return self.draft.value(value.name)

@@ -321,8 +321,7 @@ class Call:
     def _seen(self, value: Value) -> Value:
         if not self.in_floats or value.quant is None:
             return value
-        data = None if value.data is None else value.quant.real(value.data)
-        return replace(value, dtype="float32", quant=None, data=data)
+        return replace(value, dtype="float32", quant=None, data=None if value.data is None else value.real)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node."""
@@ -344,7 +343,7 @@ class Call:
         """The elements of an input that must be constant: that is ``what`` it states."""
         data = self.data(number)
         if data is None:
-            raise ExpressionError(f"its {what} are computed", "make them constants")
+            raise ExpressionError(f"the input with its {what} is computed", "make it a constant")
         return data
 
     def sizes(self, value: Value, part: slice = slice(None)) -> tuple[int, ...]:
@@ -372,9 +371,7 @@ class Call:
             found = self.draft.value(name)
             return self._meant(found, original) if self.node.storage else found
         if original.data is not None:
-            seen = self.value(number)
-            assert seen.data is not None
-            return self.draft.constant(seen.data, name)
+            return self.draft.constant(self.value(number).constant, name)
         return self.draft.real(self.draft.value(name))
 
     def _meant(self, tensor: int, value: Value) -> int:

@@ -96,9 +96,8 @@ def stored_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
 
 def _stored(value: Value, number: float) -> int:
     """What stands for a number, or for the nearest that can be stored."""
-    assert value.quant is not None
     limits = np.iinfo(value.dtype)
-    whole = np.rint(np.float32(number) / value.quant.scale[0]) + int(value.quant.zero_point[0])
+    whole = np.rint(np.float32(number) / value.steps.scale[0]) + int(value.steps.zero_point[0])
     return int(np.clip(whole, limits.min, limits.max))
 
 

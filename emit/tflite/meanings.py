@@ -208,8 +208,7 @@ def only_number(value: Value) -> float | None:
     """The only number that a constant means, None for one of several and for what is computed."""
     if value.data is None or value.data.size != 1:
         return None
-    data = value.data if value.quant is None else value.quant.real(value.data)
-    return float(data.reshape(-1)[0])
+    return float(value.real.reshape(-1)[0])
 
 
 def in_steps(value: Value) -> bool:

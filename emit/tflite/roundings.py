@@ -117,8 +117,7 @@ def _steps(graph: Graph, node: Node) -> Iterator[int]:
         if not found or found[-1] != numbers[-1]:
             return
         name = last.outputs[0]
-    quant = graph.values[name].quant
-    assert quant is not None
+    quant = graph.values[name].steps
     if all(_is_slight(graph, graph.nodes[number], quant) for number in found):
         yield from found
 

@@ -187,7 +187,8 @@ def _gap(node: Node, write: Callable[[], None], result: str = "") -> list[Gap]:
         origin = node.origin
         op = node.op.removeprefix(KEPT)
         place = (origin.subgraph, origin.index, origin.operator) if origin is not None else (0, 0, op)
-        return [Gap(*place, node.outputs[0] if node.outputs else result, f"in LiteRT {error.reason}", error.remedy)]
+        tensor = (node.outputs[0] if node.outputs else result).removesuffix("/stored")  # in a layout of its own
+        return [Gap(*place, tensor, f"in LiteRT {error.reason}", error.remedy)]
     return []
 
 

@@ -390,9 +390,7 @@ class Wider:
 
     def _constant(self, name: str, wide: Mapping[int, int]) -> str:
         """A constant with zeros behind the rest, so many in all along some dimensions."""
-        value, data = self.graph.values[name], self.graph.values[name].data
-        if data is None:
-            raise TypeError(f"'{name}' is no constant")
+        value, data = self.graph.values[name], self.graph.values[name].constant
         shape = tuple(wide.get(axis, size) for axis, size in enumerate(data.shape))
         if shape == data.shape:
             return name

@@ -49,7 +49,7 @@ class Composer:
         if value.quant is None:
             return value.name
         if value.data is not None:
-            return self.constant(value.quant.real(value.data), "real")
+            return self.constant(value.real, "real")
         return self.write("Identity", (value.name,), value.shape, "real")
 
     def write(

@@ -377,8 +377,7 @@ class Floats:
             return self.within.get(name, range_of(value))
         if value.quant is None or not value.data.size:
             return ANY
-        numbers = value.quant.real(value.data)
-        return float(numbers.min()), float(numbers.max())
+        return float(value.real.min()), float(value.real.max())
 
     def _bounds(self, node: Node) -> Range | None:
         """The constant bounds of a clamp, None where a node is none."""

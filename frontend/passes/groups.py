@@ -70,12 +70,11 @@ def _is_by_result(quant: Quant) -> bool:
 
 def _widened(weights: Value, groups: int, count: int, taken: Names) -> Value:
     """Weights that are zero for the channels of the other groups that are one with theirs."""
-    if weights.data is None:
-        raise TypeError(f"'{weights.name}' is no constant")
-    given, read, *kernel = weights.data.shape
-    apart = weights.data.reshape(groups // count, count, given // groups, read, *kernel)
+    data = weights.constant
+    given, read, *kernel = data.shape
+    apart = data.reshape(groups // count, count, given // groups, read, *kernel)
     zero = np.zeros(1) if weights.quant is None else weights.quant.zero_point
-    zeros = zero.astype(weights.data.dtype).reshape(-1, 1, 1, 1)
+    zeros = zero.astype(data.dtype).reshape(-1, 1, 1, 1)
     shape = (given, count * read, *kernel)
     found = np.broadcast_to(zeros, shape).reshape(groups // count, count, given // groups, count, read, *kernel).copy()
     for place in range(count):

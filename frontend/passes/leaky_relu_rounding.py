@@ -58,11 +58,9 @@ def _chain(graph: Graph, readers: dict[str, int], node: Node) -> list[str]:
 
 def _steps(given: Value, values: dict[str, Value], taken: Names) -> list[Node]:
     """What rounds the real numbers of a value that was stored as bytes; new values are entered."""
-    if given.quant is None:
-        raise TypeError(f"'{given.name}' is not quantized")
-    limits, zero = np.iinfo(given.dtype), int(given.quant.zero_point[0])
+    limits, zero = np.iinfo(given.dtype), int(given.steps.zero_point[0])
     scale, low, high = (_number(values, taken, given.name, each) for each in (
-        given.quant.scale[0], limits.min - zero, limits.max - zero))  # fmt: skip
+        given.steps.scale[0], limits.min - zero, limits.max - zero))  # fmt: skip
     nodes, name = list[Node](), given.name
     for operator, others in zip(ROUNDED, ((scale,), (), (low, high), (scale,)), strict=True):
         made = taken.derived(given.name, operator.lower())

@@ -53,9 +53,8 @@ def _of_pixels(graph: Graph, node: Node, image: Value, values: dict[str, Value],
     """The image with its channels first, and the convolution of these; their values are entered."""
     row, weights, channels = values[node.inputs[0]], values[node.inputs[1]], image.shape[3]
     turned, kernel = taken.derived(row.name, "pixels"), taken.derived(weights.name, "pixels")
-    assert weights.data is not None
     assert isinstance(channels, int)
-    data = weights.data.reshape(*weights.data.shape[0:3:2], -1, channels).transpose(_FIRST)
+    data = weights.constant.reshape(*weights.constant.shape[0:3:2], -1, channels).transpose(_FIRST)
     values[turned] = replace(row, name=turned, shape=tuple(image.shape[axis] for axis in _FIRST))
     values[kernel] = replace(weights, name=kernel, shape=data.shape, data=data)
     move = Node("Transpose", (image.name,), (turned,), {"perm": _FIRST}, node.origin, row.quant is not None)

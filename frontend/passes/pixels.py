@@ -83,7 +83,5 @@ def _image(graph: Graph, node: Node) -> str:
 
 def _widened(weights: Value, channels: int, taken: Names) -> Value:
     """Weights that are zero for the channels that there are not."""
-    if weights.data is None:
-        raise TypeError(f"'{weights.name}' is no constant")
-    data = np.pad(weights.data, [(0, 0), (0, channels - weights.data.shape[1]), (0, 0), (0, 0)])
+    data = np.pad(weights.constant, [(0, 0), (0, channels - weights.constant.shape[1]), (0, 0), (0, 0)])
     return replace(weights, name=taken.derived(weights.name, "filled"), shape=data.shape, data=data)

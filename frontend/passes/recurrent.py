@@ -188,9 +188,7 @@ def _key(product: Product) -> tuple[object, ...]:
 
 def _rows(product: Product) -> tuple[Array, tuple[Array, Array] | None]:
     """The weights of a gate, [units, features], and the scale and the zero of each row where they are bytes."""
-    data, quant, rows = product.weights.data, product.weights.quant, slice(*product.rows)
-    if data is None:
-        raise TypeError(f"'{product.weights.name}' is no constant")
+    data, quant, rows = product.weights.constant, product.weights.quant, slice(*product.rows)
     found = (data.T if product.turned else data)[rows]
     if quant is None:
         return found, None

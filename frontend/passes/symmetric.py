@@ -69,9 +69,7 @@ def _is_askew(weights: Value) -> bool:
 
 def _centred(weights: Value) -> tuple[Value, Array]:
     """The weights with 0 as their zero, and how many times as large the steps of each channel are."""
-    quant, data = weights.quant, weights.data
-    if quant is None or data is None:
-        raise TypeError(f"'{weights.name}' holds no quantized weights")
+    quant, data = weights.steps, weights.constant
     whole = data.astype(np.int16) - quant.spread(quant.zero_point.astype(np.int16), data.ndim)
     rows = whole.reshape(len(whole), -1)
     coarser = np.maximum(np.maximum(rows.max(1, initial=0) / HIGHEST, rows.min(1, initial=0) / LOWEST), 1.0)
@@ -87,9 +85,7 @@ def _centred(weights: Value) -> tuple[Value, Array]:
 
 def _rescaled(bias: Value, coarser: Array, name: str) -> Value:
     """A bias of another name in the steps of weights that are so many times as large."""
-    quant, data = bias.quant, bias.data
-    if quant is None or data is None:
-        raise TypeError(f"'{bias.name}' is no quantized constant")
+    quant, data = bias.steps, bias.constant
     scale = (quant.scale * coarser).astype(np.float32)
     steps = Quant(scale, np.zeros(len(scale), quant.zero_point.dtype), 0)
     return replace(bias, name=name, quant=steps, data=np.rint(data / coarser).astype(data.dtype))

@@ -57,9 +57,7 @@ def _is_stored_as(value: Value, dtype: str) -> bool:
 
 
 def _shifted(value: Value, dtype: str) -> Value:
-    quant, data = value.quant, value.data
-    if quant is None or data is None:
-        raise TypeError(f"'{value.name}' holds no quantized weights")
+    quant, data = value.steps, value.constant
     by = HALF if dtype == "uint8" else -HALF
     zero = shifted(quant.zero_point, by, dtype)
     return replace(value, dtype=dtype, quant=Quant(quant.scale, zero, quant.axis), data=shifted(data, by, dtype))

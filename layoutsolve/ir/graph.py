@@ -154,6 +154,28 @@ class Value:
     data: Array | None = None
     foreign: bytes | None = None
 
+    def __str__(self) -> str:
+        return f"'{self.name}' of {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def constant(self) -> Array:
+        """The data of what is a constant. Raises TypeError where it is none."""
+        if self.data is None:
+            raise TypeError(f"'{self.name}' is no constant")
+        return self.data
+
+    @property
+    def steps(self) -> Quant:
+        """The quantization of what is quantized. Raises TypeError where it is not."""
+        if self.quant is None:
+            raise TypeError(f"'{self.name}' is not quantized")
+        return self.quant
+
+    @property
+    def real(self) -> Array:
+        """What a constant means: floats where it is quantized. Raises TypeError for what is none."""
+        return self.constant if self.quant is None else self.quant.real(self.constant)
+
     @property
     def in_bytes(self) -> bool:
         """Whether it is stored as bytes, in steps of one size."""

@@ -1,6 +1,6 @@
 """Broken operators are refused, or become a model that ONNX Runtime loads and that computes what LiteRT computes.
 
-All that lack an input or output are tried, and one in a hundred others; ``LAYOUTSOLVE_SEEDS=2000`` tries all.
+All that lack an input or output are tried, and one in four hundred others; ``LAYOUTSOLVE_SEEDS=2000`` tries all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.truth import litert
 
 REGISTRY = every_lowering()
 
-SHARE = int(os.environ.get("LAYOUTSOLVE_SEEDS", "20")) / 2000
+SHARE = int(os.environ.get("LAYOUTSOLVE_SEEDS", "5")) / 2000
 CASES = [case for case in families.every_case() if case.operator in REGISTRY and "Flex" not in case.operator]
 OPERATORS = sorted({case.operator for case in CASES})
 

@@ -74,6 +74,7 @@ COMMANDS = {
     "compare.processors": "{models} --only network/00000 --processors --quant qdq qoperator",
     "fuzz.quantized_networks": "--count 6 --processors",
     "compare.replay": "{scratch}/manifest.json --networks 1 --every 2000 --corpus {models}",
+    "fuzz.reaching": "{scratch} --patience 0 --seconds 2",
     "measure.reports": "40",
     "compare.reshapes": "{models} --objective min-executed --json {scratch}/reshapes.json",
     "measure.row_classes": "--only LogSoftmax --threads 1",

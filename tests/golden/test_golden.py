@@ -12,6 +12,7 @@ from layoutsolve.inspection.printing import STAGES
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.golden.models import MODELS
+from tests.golden.outlines import FAMILIES, FOLDER, outlines
 
 LONG = ("CUSTOM:PosenetDecoderOp",)
 """What becomes hundreds of operators, as long texts as these are."""
@@ -47,6 +48,11 @@ def test_any_model_can_be_printed(case: Case) -> None:
     assert len(texts["graph"].splitlines()) >= 1 + ends + len(conversion.graph.nodes)
     assert len(texts["assignment"].splitlines()) >= 3 + 2 * len(conversion.assignment.problem.operators)
     assert texts == {stage: conversion.text(stage) for stage in STAGES}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_networks_become_what_they_did(family: str) -> None:
+    assert [*outlines(family)] == (FOLDER / f"{family}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_every_text_has_its_model() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutsolve.ir.graph import Quant
+from layoutsolve.ir.graph import Quant, Value
 
 SHAPE = (6, 2, 4, 6)
 
@@ -28,3 +28,14 @@ def test_parameters_are_those_of_each_element(rank: int) -> None:
                 own = tuple(at // block if each == axis else at for each, at in enumerate(place))
             meant = np.float32(int(data[place]) - int(quant.zero_point[own])) * scale[own]
             assert found[place] == meant
+
+
+def test_what_a_value_means() -> None:
+    """A constant by its steps, or as it is; what is computed, or has none, is told so."""
+    steps, data = Quant(np.array([0.5], np.float32), np.array([2], np.int8)), np.array([1, 4], np.int8)
+    assert Value("x", "int8", (2,), steps, data).real.tolist() == [-0.5, 1.0]
+    assert Value("x", "int8", (2,), None, data).real.tolist() == [1, 4]
+    with pytest.raises(TypeError, match="'x' is no constant"):
+        _ = Value("x", "int8", (2,), steps).constant
+    with pytest.raises(TypeError, match="'x' is not quantized"):
+        _ = Value("x", "int8", (2,)).steps

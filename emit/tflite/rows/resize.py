@@ -72,7 +72,7 @@ def _scales(call: Call, before: list[int], after: list[int]) -> list[float]:
     ratios = [other / one if one else 1.0 for one, other in zip(before, after, strict=True)]
     given = call.data(2)
     if call.has(2) and given is None:
-        raise ExpressionError("its scales are computed", "make them constants")
+        raise ExpressionError("the input with its scales is computed", "make it a constant")
     if given is None or not given.size:
         return ratios
     order, axes = call.order(0), call.attribute("axes")

@@ -24,7 +24,7 @@ def _stored(call: Call) -> tuple[Array, Quant] | None:
     slope, limits = call.value(1), np.iinfo(call.value(0).dtype)
     if slope.data is None or slope.data.size == 0:
         return None
-    real = slope.data if slope.quant is None else slope.quant.real(slope.data)
+    real = slope.real
     least, most = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
     for width, parts in ((most - least, 255), (max(most, -least), 128)):
         for part in range(parts if width else 1, 0, -1):

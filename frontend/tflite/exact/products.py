@@ -75,7 +75,6 @@ def _whole(call: Call, weights: Value, dtype: str, axis: int) -> Array:
         raise GapError("--quant exact covers constant weights of 8 bits", REMEDY)
     if weights.dtype != dtype or quant.axis not in (None, axis) or (dtype == "int8" and quant.zero_point.any()):
         raise GapError("LiteRT passes over the axis, the zero points or the sign of its weights", REMEDY)
-    call.draft.ask(weights.data.size)
     return np.asarray(
         weights.data.astype(np.int64) - quant.spread(quant.zero_point.astype(np.int64), weights.data.ndim)
     )

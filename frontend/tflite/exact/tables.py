@@ -197,7 +197,7 @@ def dequantize(call: Call) -> None:
     """DEQUANTIZE of int8 and uint8; constants of any type are folded."""
     x, slot = call.input(0), call.slot()
     if x.data is not None and x.quant is not None:
-        call.known(slot, x.quant.real(x.data))
+        call.known(slot, x.real)
         return
     if x.quant is None:
         own_lowering("DEQUANTIZE")(call)

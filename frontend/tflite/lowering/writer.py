@@ -146,7 +146,6 @@ class Writer:
         if storage and value.data is not None:
             return self.known(slot, value.data)
         if value.data is not None and value.quant is not None and slot.quant is not None:
-            self.draft.ask(value.data.size)
             return self.known(slot, requantized(value.data, value.quant, slot.quant))
         return self.write("Identity", [value], value.shape, slot, storage=storage)
 

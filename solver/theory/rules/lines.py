@@ -65,8 +65,7 @@ def lines(site: Site, rule: Rule) -> Idiom | None:
         if not last or row.arrangement[-1] != last or shapes[-1][-1] != static_elements(given.shape) or not shape:
             return None
         if given.data is not None:
-            numbers = (given.data if given.quant is None else given.quant.real(given.data)).reshape(-1)
-            return site.same(inputs={number: np.broadcast_to(numbers, shape).copy()})
+            return site.same(inputs={number: np.broadcast_to(given.real.reshape(-1), shape).copy()})
         full = (*(1,) * (len(shapes[port]) - len(shape)), *shape)
         line = Between("line", "float32", full)
         return (Step("Expand", (number, int64(*full)), (line,)), *site.same(inputs={number: line.name}))

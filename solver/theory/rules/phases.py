@@ -143,13 +143,12 @@ def _attributes(high: _Phases, wide: _Phases) -> dict[str, tuple[int, ...]]:
 
 def _kernel(weights: Value, high: _Phases, wide: _Phases) -> Value:
     """A kernel of all phases: for each of them the weights that meet in it, at the places that they look at."""
-    if weights.data is None:
-        raise TypeError(f"'{weights.name}' is no constant")
-    contracted, produced = weights.data.shape[:2]
+    data = weights.constant
+    contracted, produced = data.shape[:2]
     reach = len(high.reach), len(wide.reach)
-    found = np.zeros((high.stride, wide.stride, produced, contracted, *reach), weights.data.dtype)
+    found = np.zeros((high.stride, wide.stride, produced, contracted, *reach), data.dtype)
     for (row, above), up in high.offsets.items():
         for (column, beside), along in wide.offsets.items():
             place = up - high.reach.start, along - wide.reach.start
-            found[row, column, :, :, place[0], place[1]] = weights.data[:, :, above, beside].T
+            found[row, column, :, :, place[0], place[1]] = data[:, :, above, beside].T
     return repeated(weights, high.stride * wide.stride, found.reshape(-1, contracted, *reach))

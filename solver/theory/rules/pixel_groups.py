@@ -133,9 +133,7 @@ def channels_last(shape: Shape) -> Shape:
 
 def _zero(image: Value) -> Value:
     """What is stored where an image of bytes is padded."""
-    if image.quant is None:
-        raise TypeError(f"'{image.name}' is no int8 or uint8 image")
-    return Value(f"{image.name}/zero", image.dtype, (), image.quant, image.quant.zero_point.reshape(()))
+    return Value(f"{image.name}/zero", image.dtype, (), image.steps, image.steps.zero_point.reshape(()))
 
 
 def asked(shape: Shape) -> Array:
@@ -195,15 +193,14 @@ def _attributes(site: Site, window: _Window) -> dict[str, Any]:
 
 def _kernel(weights: Value, window: _Window) -> Value:
     """A kernel of groups of pixels: for each window that begins in one the weights, at the places of its pixels."""
-    if weights.data is None:
-        raise TypeError(f"'{weights.name}' is no constant")
-    produced, channels, height, width = weights.data.shape
+    data = weights.constant
+    produced, channels, height, width = data.shape
     groups = window.groups
-    found = np.zeros((window.results, produced, window.together, channels, height, len(groups)), weights.data.dtype)
+    found = np.zeros((window.results, produced, window.together, channels, height, len(groups)), data.dtype)
     for result in range(window.results):
         for place in range(width):
             group, pixel = divmod(window.stride * result + place - window.before, window.together)
-            found[result, :, pixel, :, :, group - groups.start] = weights.data[..., place]
+            found[result, :, pixel, :, :, group - groups.start] = data[..., place]
     shape = (window.results * produced, window.together * channels, height, len(groups))
     return repeated(weights, window.results, found.reshape(shape))
 
@@ -215,10 +212,8 @@ def stored(op: str, *inputs: int | str | Array | Value, made: Between | int, **a
 
 def repeated(constant: Value, count: int, data: Array | None = None) -> Value:
     """A constant whose results come first and are there for several windows, or ``data`` in its steps."""
-    quant = constant.quant
-    if constant.data is None or quant is None:
-        raise TypeError(f"'{constant.name}' is no quantized constant")
-    found = np.tile(constant.data, count) if data is None else data
+    quant = constant.steps
+    found = np.tile(constant.constant, count) if data is None else data
     if quant.axis is not None:
         quant = Quant(np.tile(quant.scale, count), np.tile(quant.zero_point, count), 0)
     return replace(constant, shape=found.shape, quant=quant, data=found)

@@ -440,3 +440,76 @@ def test_what_has_no_kernel_is_refused(name: str) -> None:
         model.opset_import[0].version = 21
     with pytest.raises(UnsupportedError, match=operator):
         layoutsolve.convert(model, to="tflite")
+
+
+REASONS: Mapping[str, tuple[str, Callable[[], Case]]] = {
+    "it gives its mean or deviation; compute them with ReduceMean": (
+        "LayerNormalization",
+        lambda: Case(real(2, 3), real(3), outputs=2),
+    ),
+    "it gives a mean and a variance; export the model for inference": (
+        "BatchNormalization",
+        lambda: Case(real(1, 4, 2, 2), *[real(4) ** 2] * 4, training_mode=1, outputs=3),
+    ),
+    "its batch comes first; use layout=0": (
+        "RNN",
+        lambda: Case(real(2, 5, 3), real(1, 4, 3), real(1, 4, 4), hidden_size=4, layout=1),
+    ),
+    "its activation is ScaledTanh; use Relu, Sigmoid, Tanh": (
+        "RNN",
+        lambda: Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), hidden_size=4, activations=["ScaledTanh"]),
+    ),
+    "it has 520 steps, where 512 are the most; shorten it with --shape": (
+        "RNN",
+        lambda: Case(real(520, 1, 1), real(1, 1, 1), real(1, 1, 1), hidden_size=1),
+    ),
+    "the input with its weights is computed; make it a constant": (
+        "GRU",
+        lambda: Case(real(5, 2, 3), real(1, 12, 3), real(1, 12, 4), fed=(0, 1), hidden_size=4),
+    ),
+    "it is a convolution of volumes in groups; split it into one for each group": (
+        "Conv",
+        lambda: Case(real(1, 2, 3, 3, 3), real(2, 1, 2, 2, 2), group=2),
+    ),
+    "it pools volumes; pool along two dimensions, then along the third": (
+        "MaxPool",
+        lambda: Case(real(1, 1, 3, 3, 3), kernel_shape=[2, 2, 2]),
+    ),
+    "its windows are dilated; use windows without dilations": (
+        "MaxPool",
+        lambda: Case(real(1, 2, 5, 5), kernel_shape=[2, 2], dilations=[2, 2]),
+    ),
+    "it gives the places of what it takes; compute them with ArgMax": (
+        "MaxPool",
+        lambda: Case(real(1, 2, 5, 5), kernel_shape=[2, 2], outputs=2),
+    ),
+    "it takes parts of a tensor of more than 5 dimensions; merge some": (
+        "Slice",
+        lambda: Case(real(*[3] * 11), whole(*[1] * 6), whole(*[3] * 6), whole(*range(0, 11, 2))),
+    ),
+    "it pads a tensor of more than 5 dimensions; merge some": (
+        "Pad",
+        lambda: Case(real(*[2] * 11), whole(*[1, 0] * 11)),
+    ),
+    "it converts text; cut the model with --from or --to": (
+        "Cast",
+        lambda: Case(real(3), to=onnx.TensorProto.STRING),
+    ),
+    "the input with its depth is computed; make it a constant": (
+        "OneHot",
+        lambda: Case(whole(1, -1, 0), whole(4), real(2), fed=(0, 1)),
+    ),
+    "DEPTH_TO_SPACE has no kernel for float16; cast it to float32 or int32": (
+        "DepthToSpace",
+        lambda: Case(real(1, 8, 2, 3).astype("float16"), blocksize=2),
+    ),
+}
+"""Why LiteRT does not express a node, and what to do about it."""
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons_name_operator_and_tensor(reason: str) -> None:
+    operator, make = REASONS[reason]
+    with pytest.raises(UnsupportedError) as error:
+        layoutsolve.convert(make().model(operator)[0], to="tflite")
+    assert [str(gap) for gap in error.value.gaps] == [f"operator 0 {operator} (output 'y0'): in LiteRT {reason}"]

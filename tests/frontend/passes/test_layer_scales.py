@@ -15,7 +15,7 @@ from tests.frontend.onnx.test_random import run
 from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.random_onnx import Writer
 
-APART = ("read twice", "output", "weights read twice", "rows", "computed", "quotient", "vanishes", "wide", "")
+APART = ("read twice", "output", "both", "weights read twice", "rows", "computed", "quotient", "vanishes", "wide", "")
 
 
 def scaled(seed: int, case: str = "") -> Graph:
@@ -42,7 +42,9 @@ def scaled(seed: int, case: str = "") -> Graph:
     factor = b.input(*shape) if case == "computed" else b.constant(numbers)
     ends = (factor, y) if side or case == "quotient" else (y, factor)
     z = b.op("Div" if case == "quotient" or (not side and seed % 2) else "Mul", *ends, shape=shape)
-    more = {"read twice": lambda: [b.relu(y)], "output": lambda: [inner]}.get(case, list)()
+    more = {"read twice": lambda: [b.relu(y)], "output": lambda: [inner], "both": lambda: [b.relu(y), y]}.get(
+        case, list
+    )()
     if case == "weights read twice":
         more = [b.op("MatMul", b.input(2, b.shape(weights)[0]), weights, shape=(2, b.shape(weights)[1]))]
     return b.graph(z, *more)

@@ -56,12 +56,10 @@ def _is_shared(call: Call, x: Value) -> bool:
 
 def write_product(call: Call, x: Value, weights: Value, bias: Value | None, slot: Slot) -> Value:
     """Write ``[rows, k] x [m, k] + [m]`` and the fused activation."""
-    if weights.data is None or weights.quant is None:
-        raise TypeError(f"'{weights.name}' holds no quantized weights")
-    scale = weights.quant.scale.astype(np.float32)
+    scale = weights.steps.scale.astype(np.float32)
     shape: Shape = (x.shape[0], weights.shape[0])
     write = _shared if _is_shared(call, x) else _asymmetric if _is_asymmetric(call) else _symmetric
-    op, given = write(call, x, np.asarray(weights.data), scale if scale.size > 1 else scale.reshape(()), shape)
+    op, given = write(call, x, np.asarray(weights.constant), scale if scale.size > 1 else scale.reshape(()), shape)
     if bias is None:
         return write_activated(call, op, given, shape, slot)
     return write_activated(call, "Sum", [call.write(op, given, shape, call.temporary("scaled")), bias], shape, slot)
@@ -127,7 +125,6 @@ def _sums(call: Call, integers: Value, weights: Array, zero: Value, shape: Shape
     """The sums of products of integers, as floats."""
     signed = call.draft.reading.storage.weights in ("signed", "selected")
     higher, dtype = (0, "int8") if signed else (_HALF, "uint8")
-    call.draft.ask(weights.size)
     matrix = call.constant((weights.T.astype(np.int16) + higher).astype(dtype), "weights", dtype)
     given = [integers, matrix, zero, call.constant(higher, "weights_zero", dtype)]
     total = call.write("MatMulInteger", given, shape, call.temporary("sums", "int32"), real="int32", storage=True)
