@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from layoutsolve.solver.search.glop import Optimum
 
 NEARBY, STEP, EARLY = 0.5, 0.35, 0.1
-"""The most of what is left of a limit that improving what hangs together may use, as nothing is proven by it; a look at
-what is left at the bound of a relaxation; and one that may end soon.
-"""
+"""The most of what is left of a limit that improving, a look at what a relaxation leaves, and an early one take."""
 
 LARGE = 3_000
 """Where alternatives are more CP-SAT hardly finds better ones: what hangs together is improved before. Where some are

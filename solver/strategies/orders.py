@@ -22,15 +22,16 @@ from layoutsolve.solver.strategies.projection_bound import projection_bound
 NARROW, CAPPED, BOUNDED = 0.8, 0.6, 0.25
 """The most of what is left of a limit that choosing among few candidates takes; where there are more; projections."""
 
-ENOUGH, ENOUGH_EACH = 11_000, 10
-"""The most rows of a problem that is of use, or so many for each operator: of more, less is found in the same work."""
+ENOUGH, ENOUGH_EACH, SMALL = 11_000, 10, 100
+"""The most rows of a problem that is of use, twice that of few operators, or so many for each."""
 
 
 def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders: among few candidates, then, if more could be cheaper than a projection proves, among all."""
     first = limit.part(NARROW)
     candidates = statement.candidates(first.part(STATED), FEW)
-    enough = max(ENOUGH, ENOUGH_EACH * len(statement.entries))
+    count = len(statement.entries)
+    enough = max(ENOUGH if count > SMALL else 2 * ENOUGH, ENOUGH_EACH * count)
     problem = candidates.problem(enough)
     few = _cheapest(problem, candidates, levels, first.part(CAPPED) if problem.capped else first)
     cut = candidates.count > enough
