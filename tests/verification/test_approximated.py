@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import layoutsolve
 from experiments.compare.verdicts import broken
+from layoutsolve.verification import onnx_source
 from tests.builder import Builder, Quant
 
 
@@ -166,3 +169,32 @@ def test_products_that_overflow(dtype: str, scale: float) -> None:
     found = layoutsolve.convert(source)
     assert layoutsolve.verify(source, found).inspection.departure is None
     assert layoutsolve.verify(source, broken(found, "another operator", 0)).verdict == "FAIL"
+
+
+def detecting(bias: float, seed: int, folded: bool, scale: float = 1.0) -> bytes:
+    """A detector's last layers in ONNX, the sigmoids of a normalised convolution, or of one that is ``folded``."""
+    random = np.random.default_rng(seed)
+    weights, mean = random.normal(size=(6, 4, 3, 3)) * 0.2 * scale, random.normal(size=6)
+    gain, spread = random.uniform(0.5, 1.5, 6), random.uniform(0.5, 2, 6)
+    factor = gain / np.sqrt(spread + 1e-5)
+    numbers = {"w": weights, "g": gain, "b": np.full(6, bias), "m": mean, "v": spread}
+    if folded:
+        numbers = {"w": weights * factor[:, None, None, None], "b": bias - mean * factor}
+    body = "n = Conv<pads = [1, 1, 1, 1]>(x, w, b)"
+    if not folded:
+        body = "c = Conv<pads = [1, 1, 1, 1]>(x, w) n = BatchNormalization(c, g, b, m, v)"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4, 16, 16] x) => (float[1, 6, 16, 16] y) {{
+        {body} y = Sigmoid(n) }}"""
+    )
+    constants = [numpy_helper.from_array(data.astype(np.float32), name) for name, data in numbers.items()]
+    model.graph.initializer.extend(constants)
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("bias", [-2.0, -12.0, -15.0, -18.0, -30.0])
+def test_sigmoids_near_zero_of_sources_in_onnx(bias: float, seed: int) -> None:
+    source = detecting(bias, seed, folded=False)
+    assert onnx_source.verify(source, detecting(bias, seed, folded=True)).verdict == "pass"
+    assert bias < -12 or onnx_source.verify(source, detecting(bias, seed, True, 1.02)).verdict == "FAIL"
