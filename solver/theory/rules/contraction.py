@@ -31,6 +31,10 @@ PANEL = 16
 """Columns of a product of floats that kernels compute at once; fewer take as long, or longer."""
 
 
+WHOLE = frozenset(("int32", "int64", "uint32", "uint64"))
+"""Types of which runtimes have products, but no Gemm."""
+
+
 @rule("Gemm")
 def gemm(site: Site) -> Rule | None:
     """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, as MatMul where ``p`` is several
@@ -280,7 +284,7 @@ def matmul(site: Site) -> Rule | None:
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
     if len(left) == 2 and not matrix:
         ways += _by_matrix(M, (*labels, "n"), free, facts)
-    if matrix or all(dim == 1 for dim in result[:-2]):
+    if facts not in WHOLE and (matrix or all(dim == 1 for dim in result[:-2])):
         p = lines if matrix else M
         forms = [
             ("NT", (p, K), (N, K), (p, N)), ("TN", (K, p), (K, N), (p, N)), ("TT", (K, p), (N, K), (p, N)),

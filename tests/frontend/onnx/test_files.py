@@ -739,3 +739,19 @@ def test_transforms_of_all_operator_sets(opset: int, axis: int | None, onesided:
     told = axis if axis is not None else -2 if opset >= 20 else 1
     assert operators(result).count("Transpose") <= (0 if told in (2, -2) else 2)
     same(model, result, tuple(shape))
+
+
+@pytest.mark.members(4)
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
+def test_products_of_whole_numbers_stay_products(dtype: str, objective: str) -> None:
+    """ONNX Runtime has no Gemm of them, which would read what is transposed as it is."""
+    model = text(
+        f"""{HEAD} g ({dtype}[4, 5] v, float[1, 3, 4, 5] x) => ({dtype}[4, 4] u, float[1, 3, 4, 5] y) {{
+        t = Transpose<perm = [1, 0]>(v) u = MatMul(w, t) {ROUND} }}"""
+    )
+    weights = np.random.default_rng(0).integers(0, 9, (4, 5)).astype(dtype)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    feeds = {"v": np.arange(20).reshape(4, 5).astype(dtype), "x": np.ones((1, 3, 4, 5), np.float32)}
+    result = converted(model, objective=objective)
+    assert np.array_equal(run(model, feeds)[0], run(result, feeds)[0]) and "Gemm" not in operators(result)
