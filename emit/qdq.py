@@ -160,6 +160,8 @@ def _may_be_joined(graph: Graph, node: Node) -> bool:
     """Whether a node is a product of few numbers by int8 weights."""
     if node.op not in _LAYER or not may_have_kernel(graph, node) or node.attributes.get("transA"):
         return False
+    if len(node.inputs) < 2:  # which the check of the model refuses
+        return False
     x, weights, made = (graph.values[name] for name in (*node.inputs[:2], node.outputs[0]))
     if weights.dtype != "int8" or weights.quant is None or weights.data is None or len(x.shape) != len(made.shape):
         return False
