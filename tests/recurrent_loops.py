@@ -29,7 +29,8 @@ ONLY = {OTHER_GATE: ("GRU",), HARD_GATES: ("GRU", "LSTM")}
 class Network:
     """A random network of one of :data:`CELLS`, and what is ``odd`` about its loop. ``sizes`` are its batch, steps,
     features and units. Its body runs in as many ``loops``. With ``flex`` the list is one of TensorFlow's, by the
-    operators that a converter leaves to it.
+    operators that a converter leaves to it; then the batch may be ``loose``, and the states begin with numbers that
+    fill as many rows.
     """
 
     op: str
@@ -39,6 +40,7 @@ class Network:
     sizes: Sequence[int] = ()
     loops: int = 1
     flex: bool = False
+    loose: bool = False
     part: Part = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class Network:
             results = [self.part.tensor(f"p{at}_{len(self.part.subgraph.tensors)}", shape) for at in range(count)]
             self.part.operator("SPLIT", [self.numbers(1), whole], results, {"num_splits": count})
             return results
-        size = self.numbers(*shape)
+        size = self.numbers(-1 if self.loose else shape[0], shape[1])
         return [self.write("SLICE", [whole, self.numbers(0, at * self.units), size], shape) for at in range(count)]
 
     # -- cells -----------------------------------------------------------------------------------------------------
@@ -166,12 +168,15 @@ class Network:
         self.read = 1 if self.odd == "shared" else self.batch
         given = [random.normal(size=(self.steps, self.read, self.features)).astype(np.float32)]
         self.part = builder = self.builder
-        x = builder.input("x", given[0].shape)
+        x = builder.input("x", given[0].shape, signature=[self.steps, -1, self.features] if self.loose else None)
         count = self.steps + (self.odd == "list is longer")
         length = 1 if self.last_only else count
         listed = self._reserved(length, shape) if self.flex else self.constant(np.zeros((length, *shape), np.float32))
         states = list[int]()
         for number in range(2 if self.op == "LSTM" else 1):
+            if self.loose:
+                states.append(self._rows(x, float(random.integers(2))))
+                continue
             kind = random.integers(3)
             data = (random.normal(size=shape) * (kind > 0)).astype(np.float32)
             if kind == 2:
@@ -196,6 +201,14 @@ class Network:
         ends += [results[0]] if self.odd == "counter is given" else []
         ends += [results[-1]] if other and results[-1] not in ends else []
         return builder.finish(*ends), given
+
+    def _rows(self, x: int, number: float) -> int:
+        """A state of one number, of as many rows as the data have."""
+        sizes, axis = self.write("SHAPE", [x], (3,), "int32"), self.constant(np.array(1, np.int32))
+        rows = self.write("GATHER", [sizes, axis], (), "int32")
+        shape = self.write("PACK", [rows, self.constant(np.array(self.units, np.int32))], (2,), "int32", values_count=2)
+        value = self.constant(np.array(number, np.float32))
+        return self.write("FILL", [shape, value], (self.batch, self.units))
 
     def _reserved(self, length: int, shape: Sequence[int]) -> int:
         """A list of TensorFlow, as it begins."""

@@ -84,9 +84,8 @@ def _network(graph: Graph, loop: Node, inner: Sequence[Node], ties: Sequence[Nod
             results.append((tie.outputs[-1], 0 if tie.op == "Stack" else 1 + after.index(end)))
     first = {node.outputs[0]: node.inputs[0] for node in states}
     shapes = {graph.values[name].shape for name in (*first.values(), *after)}
-    batch = graph.values[cell.sequence].shape[1]
-    if not isinstance(batch, int) or shapes != {(batch, graph.values[after[0]].shape[-1])}:
-        return None  # runtimes fail on no rows at all
+    if shapes != {(graph.values[cell.sequence].shape[1], graph.values[after[0]].shape[-1])}:
+        return None
     return _Network(cell, [first[name] for name in cell.after], results)
 
 
@@ -147,7 +146,11 @@ class _Writer:
 
     def _before(self, name: str, shape: Shape, view: Callable[[str, str], None]) -> str:
         """A state before the first step as ONNX has it; '' where it is zero."""
-        data = self.graph.constant(name)
+        data, node = self.graph.constant(name), self.graph.producer(name)
+        if node is not None and node.op == "Expand":  # of an open batch
+            given = self.graph.constant(node.inputs[0])
+            if given is not None and not given.any():
+                return ""
         if data is not None:
             return self._constant(name, "initial", data[None]) if data.any() else ""
         target = self._new(name, "initial", shape)

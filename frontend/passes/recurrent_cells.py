@@ -238,7 +238,7 @@ class Step:
         given, shape = self.values[node.inputs[0]].shape, self.values[name].shape
         if node.op in _VIEWS:
             return 0 if given[-1:] == shape[-1:] else None
-        if not all(isinstance(size, int) for size in (*given, *shape)) or given[:-1] != shape[:-1]:
+        if not all(isinstance(size, int) for size in (*given[-1:], *shape[-1:])) or given[:-1] != shape[:-1]:
             return None
         if node.op == "Split":
             last = node.attributes.get("axis", 0) in (-1, len(shape) - 1)

@@ -45,6 +45,23 @@ def test_lists_of_tensorflow(op: str, seed: int) -> None:
     assert kinds_of(found)[op] == 1 and not kinds_of(found)["Loop"]
 
 
+@pytest.mark.members(12)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("op", CELLS)
+def test_open_batches(op: str, seed: int) -> None:
+    """An operator of any batch gives what one of that batch does."""
+    source, given = Network(op, seed, flex=True, loose=True).model()
+    found = layoutsolve.convert(source)
+    assert kinds_of(found)[op] == 1 and not kinds_of(found)["Loop"]
+    for batch in (1, 2, 5):
+        steps, _, features = given[0].shape
+        data = np.random.default_rng(batch).normal(size=(steps, batch, features)).astype(np.float32)
+        fixed = layoutsolve.convert(source, shapes={"x": data.shape})
+        both = [OnnxRuntime(each.model.SerializeToString(), threads=1).run({"x": data}) for each in (found, fixed)]
+        for one, other in zip(*both, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("op", CELLS)
 def test_weights_of_bytes(op: str, seed: int) -> None:
