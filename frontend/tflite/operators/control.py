@@ -179,9 +179,11 @@ def _with_lists(call: Call, initial: list[Value]) -> list[Value]:
 def unset_list(call: Call, count: Value, element: Value) -> Value:
     """Write a list of tensors as a tensor: elements that are not set are zeros, as TensorFlow gives them."""
     known = call.content(count)
-    if known is None or known.size != 1:
+    if known is None:
         raise GapError("its list of tensors has a number of elements that is computed at run time", ONE_BY_ONE)
-    length = known.reshape(-1)[0]
+    length = known.reshape(-1)[0] if known.size == 1 else -1
+    if not isinstance(length, Size) and length < 0:
+        raise ModelError(f"{call.origin} has a list whose number of elements is {known.reshape(-1).tolist()}")
     shape = (length if isinstance(length, Size) else int(length), *element.shape)
     zero = call.constant(np.zeros((), element.dtype), "unset", element.dtype)
     slot = call.temporary("list", element.dtype, element.quant)

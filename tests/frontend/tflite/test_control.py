@@ -12,6 +12,7 @@ import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
 from layoutsolve.frontend import read
 from tests.builder import Builder
+from tests.conformance.tensor_lists import Lists
 
 RANKS: tuple[tuple[int, ...], ...] = ((3,), (2, 3), (1, 2, 3))
 
@@ -183,3 +184,31 @@ def test_any_cut_of_the_file_is_refused_or_right() -> None:
             read(bytes(broken))
         except ConversionError:
             continue
+
+
+@pytest.mark.parametrize(
+    ("count", "place", "sizes", "match"),
+    [
+        (-5, 0, (2, 3), r"number of elements is \[-5\]"),
+        ([4, 4], 0, (2, 3), r"number of elements is \[4, 4\]"),
+        ([], 0, (2, 3), r"number of elements is \[\]"),
+        (0, 0, (2, 3), "that a list of 0 does not have"),
+        (4, 4, (2, 3), "that a list of 4 does not have"),
+        (4, -1, (2, 3), "that a list of 4 does not have"),
+        (4, 1, (6,), r"sets 'y' in a list of float32\[2, 3\]"),
+        (4, 1, None, "no element is set"),
+    ],
+)
+def test_lists_that_cannot_be(count: object, place: int, sizes: tuple[int, ...] | None, match: str) -> None:
+    """What TensorFlow refuses when it runs is refused before."""
+    builder = Builder()
+    x, lists = builder.input("x", (2, 3)), Lists(builder)
+    given = [lists.numbers(2, 3), builder.constant("count", np.array(count, np.int32))]
+    items = lists.write("Reserve", given)
+    if sizes is not None:
+        y = builder.input("y", sizes)
+        if sizes != (2, 3):
+            items = lists.write("SetItem", [items, lists.number(0), x])
+        items = lists.write("SetItem", [items, builder.constant("place", np.array(place, np.int32)), y])
+    with pytest.raises(ConversionError, match=match):
+        layoutsolve.convert(builder.finish(lists.stack(items, (4, 2, 3))))

@@ -37,14 +37,18 @@ def set_item(call: Call) -> None:
             call.draft.elements[_unknown(call)] = element
             return
         items = unset_list(call, call.draft.reserved[items.name], element)
-    shape = items.shape[1:]
+    (length, *shape), place = items.shape, call.input(1)
     if element.dtype != items.dtype or len(element.shape) != len(shape):
-        raise ModelError(f"{call.origin} sets '{element.name}' in a list of {items.dtype}{list(map(str, shape))}")
+        raise ModelError(
+            f"{call.origin} sets '{element.name}' in a list of {items.dtype}[{', '.join(map(str, shape))}]"
+        )
+    if place.data is not None and isinstance(length, int) and not 0 <= int(place.data.reshape(-1)[:1].sum()) < length:
+        raise ModelError(f"{call.origin} sets an element that a list of {length} does not have")
     update = call.reshaped(element, (1, *shape), "element")
     slot = call.temporary("list", items.dtype, items.quant)
-    if items.shape[0] != 1:
-        place = call.reshaped(as_int64(call, call.input(1)), (1, 1), "place")
-        update = call.write("ScatterND", [items, place, update], items.shape, slot, storage=True)
+    if length != 1:
+        at = call.reshaped(as_int64(call, place), (1, 1), "place")
+        update = call.write("ScatterND", [items, at, update], items.shape, slot, storage=True)
     call.lowering.bind(call.tensor().index, update)
 
 
