@@ -23,7 +23,7 @@ from layoutsolve.ir.graph import KEPT, Array, Node, Quant, Value
 from layoutsolve.ir.saturation import Weights, of_integers
 from layoutsolve.proto import signed_products
 from layoutsolve.proto.messages import TYPES, GraphProto, TensorProto, TypeProto, ValueInfoProto, attribute
-from layoutsolve.proto.scopes import nodes_of
+from layoutsolve.proto.scopes import read_in
 from layoutsolve.proto.weight_selection import NAME
 
 _TELLS = (
@@ -46,9 +46,7 @@ def write_product(writer: Writer, node: Node) -> bool:
     left = () if writer.selects else _constants(found)
     inputs = [writer.stored(name) if name and at not in left else "" for at, name in enumerate(node.inputs)]
     made = [writer.graph.values[name] if name else None for name in node.outputs]
-    (write_both if writer.selects else _write_unsigned)(
-        writer, node.op.removeprefix(KEPT), inputs, made, node.attributes, node.domain, found
-    )
+    _write(writer, node.op.removeprefix(KEPT), inputs, made, node.attributes, node.domain, found)
     return True
 
 
@@ -66,21 +64,19 @@ def write_inner(writer: Writer, graphs: Sequence[GraphProto], around: Mapping[st
         made = [Value(name, "", (), foreign=element) if name else None for name in node.output]
         attributes = {each.name: each for each in node.attribute}
         with _within(writer, written := GraphProto()):
-            (write_both if writer.selects else _write_unsigned)(
-                writer, node.op_type, inputs, made, attributes, node.domain, weights
-            )
+            _write(writer, node.op_type, inputs, made, attributes, node.domain, weights)
         place = next(index for index, other in enumerate(graph.node) if other is node)
         rest = [*graph.node[:place], *written.node, *graph.node[place + 1 :]]
         del graph.node[:]
         graph.node.extend(rest)
     for graph in graphs:
-        read = {name for node in nodes_of(graph) for name in node.input} | {port.name for port in graph.output}
+        read = read_in(graph)
         left = [each for each in graph.initializer if each.name in read]
         del graph.initializer[:]
         graph.initializer.extend(left)
 
 
-def _write_unsigned(
+def _write(
     writer: Writer,
     op: str,
     inputs: Sequence[str],
@@ -89,6 +85,10 @@ def _write_unsigned(
     domain: str,
     weights: Sequence[Weights],
 ) -> None:
+    """Write an integer product in the forms that the target wants: both, or that without a sign."""
+    if writer.selects:
+        write_both(writer, op, inputs, made, attributes, domain, weights)
+        return
     bare = [
         _raised(writer, inputs[each.place]) if each.value.data is None else _constant(writer, each.value.data, "w")
         for each in weights

@@ -22,7 +22,7 @@ from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
-from layoutsolve.proto.scopes import captures, graphs_of, names_in, needed, nodes_of, rename
+from layoutsolve.proto.scopes import captures, graphs_of, names_in, needed, nodes_of, read_in, rename
 
 _SCANS, _MASKS, _RESIZE, _CENTRES, _PADS, _FLAT = 9, 10, 10, 11, 11, 13
 """The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
@@ -43,7 +43,7 @@ class Meant:
 
 def check(model: ModelProto, version: int, newest: int) -> None:
     """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set."""
-    tensors, read = _tensors(model.graph), _read(model.graph)
+    tensors, read = _tensors(model.graph), read_in(model.graph)
     alive = needed(model.graph)
     for index, top in enumerate(model.graph.node):
         if index not in alive:
@@ -62,7 +62,7 @@ def parted(model: ModelProto) -> ModelProto:
     """
     made = ModelProto()
     made.CopyFrom(model)
-    read = _read(made.graph)
+    read = read_in(made.graph)
     for node in nodes_of(made.graph):
         if node.op_type == "Dropout" and node.domain in DOMAINS and read.isdisjoint(node.output[1:]):
             del node.output[1:]
@@ -133,15 +133,6 @@ def _lost(node: NodeProto, version: int, tensors: Mapping[str, TensorProto], rea
         if (scales < 1).any() and (scales > 1).any():
             return f"it enlarges along one dimension and reduces along another, in operator set {version}"
     return ""
-
-
-def _read(graph: GraphProto) -> AbstractSet[str]:
-    """The names of all that is read or given in a graph and those within it; '' is none."""
-    found = {port.name for port in graph.output}
-    for node in nodes_of(graph):
-        found.update(node.input)
-        found.update(port.name for inner in graphs_of(node) for port in inner.output)
-    return found - {""}
 
 
 def _is_other(node: NodeProto, version: int) -> bool:

@@ -50,6 +50,15 @@ def numbered(graph: GraphProto) -> dict[tuple[int, int, str], int]:
     return found
 
 
+def read_in(graph: GraphProto) -> set[str]:
+    """The names of all that is read or given in a graph and those within it."""
+    found = {port.name for port in graph.output}
+    for node in nodes_of(graph):
+        found.update(node.input)
+        found.update(port.name for inner in graphs_of(node) for port in inner.output)
+    return found - {""}
+
+
 def captures(node: NodeProto) -> list[str]:
     """What the graphs within a node read from around it, in order, each once."""
     return list(dict.fromkeys(name for inner in graphs_of(node) for name in outer(inner)))

@@ -118,7 +118,8 @@ def _read(proto: NodeProto, values: dict[str, Value]) -> Node:
         values.setdefault(name, _typed(name, ""))
     tensors = [each.t for each in proto.attribute if each.name == "value" and each.HasField("t")]
     numbers = {each.name: decoded(each) for each in proto.attribute if each.name in ("axis", "group", "transB")}
-    node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), numbers, domain=proto.domain)
+    domain = "" if proto.op_type == "DequantizeLinear" else proto.domain
+    node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), numbers, domain=domain)
     if proto.op_type == "Constant" and tensors:
         values[proto.output[0]] = _constant(proto.output[0], tensors[0])
     elif proto.op_type == "DequantizeLinear":
@@ -129,9 +130,7 @@ def _read(proto: NodeProto, values: dict[str, Value]) -> Node:
         cast = _NAMES.get(integer(proto, "to", 0), "") if proto.op_type == "Cast" else known
         dtype = _GIVES.get(proto.op_type, cast)
         values.update((name, _typed(name, dtype)) for name in proto.output[:1] if name)
-    return Node(
-        node.op, node.inputs, node.outputs, numbers, domain="" if node.op == "DequantizeLinear" else node.domain
-    )
+    return node
 
 
 def _dequantized(node: Node, values: Mapping[str, Value]) -> Value:
