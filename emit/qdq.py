@@ -231,7 +231,11 @@ def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
         _compute_ahead(writer, name, quant, real)
         return
     parameters, attributes = parameters_of(writer, name, quant)
-    writer.node("DequantizeLinear", [writer.stored(name), *parameters], [real], attributes)
+    inputs = [writer.stored(name), *parameters]
+    if name in writer.mixed:
+        selected_weights.write_dequantized(writer, name, inputs, real, attributes)
+    else:
+        writer.node("DequantizeLinear", inputs, [real], attributes)
 
 
 def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:

@@ -35,7 +35,7 @@ def write(writer: Writer, node: Node) -> bool:
     form, kernels, values = _FORMS.get(node.op), writer.kernels, writer.graph.values
     if form is None or kernels is None or node.storage or node.domain or form.domain not in kernels.domains:
         return False
-    if not writer.ahead.isdisjoint(node.inputs) or not form.fits(writer.graph, node, kernels):
+    if not (writer.ahead | writer.mixed).isdisjoint(node.inputs) or not form.fits(writer.graph, node, kernels):
         return False
     stored, plain = list[str](), list[str]()
     for name in filter(None, node.inputs):

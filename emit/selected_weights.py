@@ -50,6 +50,18 @@ def write_product(writer: Writer, node: Node) -> bool:
     return True
 
 
+def write_dequantized(
+    writer: Writer, name: str, inputs: Sequence[str], real: str, attributes: Mapping[str, Any]
+) -> None:
+    """Write the DequantizeLinear of int8 that is computed, and multiplies uint8, in the same way: ``inputs`` are its
+    own, and ``real`` is what it gives.
+    """
+    value = writer.graph.values[name]
+    zero = value.steps.zero_point.reshape(() if value.steps.axis is None else -1)
+    made = [Value(real, "float32", value.shape)]
+    _write(writer, "DequantizeLinear", inputs, made, attributes, "", [Weights(0, 2, value, zero)])
+
+
 def write_inner(writer: Writer, graphs: Sequence[GraphProto], around: Mapping[str, Value]) -> None:
     """Change products in graphs that stay as they stand in the same way, where sums may saturate. What is ``around``
     them is known by its names in the file.

@@ -18,7 +18,7 @@ from layoutsolve.errors import LoweringError
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
 from layoutsolve.ir.names import Names, short, stem
-from layoutsolve.ir.saturation import saturating
+from layoutsolve.ir.saturation import computed, saturating
 from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.proto.messages import (
     TYPES,
@@ -112,6 +112,7 @@ class Writer:
         self.loading: list[NodeProto] = []
         self.selects, self.unsigned = storage.weights == "selected", storage.weights in ("unsigned", "uint8")
         self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if self.selects else [])
+        self.mixed = computed(graph) - self.ahead if self.selects or self.unsigned else set[str]()
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
         self._known: dict[tuple[object, ...], Array] = {}
         self._equal: dict[tuple[object, ...], str] = {}

@@ -51,13 +51,24 @@ def may_have_kernel(graph: Graph, node: Node) -> bool:
     if node.op.removeprefix(KEPT) not in SUMMING or node.domain or node.storage:
         return False
     given, result = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
-    if given.foreign is not None:  # of which nobody knows how many dimensions it has
-        before = graph.producer(given.name)
-        zeros = before.inputs[2:] if before is not None and before.op == f"{KEPT}DequantizeLinear" else ()
-        return any(graph.values[name].dtype == "uint8" for name in zeros)
-    if given.quant is None or given.dtype not in BYTES:
-        return False
-    return result.quant is None or result.dtype in BYTES  # no kernel gives integers of another size
+    if given.foreign is not None or given.quant is None:
+        return _dequantized_of(graph, given.name) == "uint8"
+    return given.dtype in BYTES and (result.quant is None or result.dtype in BYTES)  # no kernel gives other integers
+
+
+def _dequantized_of(graph: Graph, name: str) -> str:
+    """The type of bytes that a DequantizeLinear reads which stays an operator, as one by a computed scale does, and
+    gives a value; '' for all others. Of what has an open number of dimensions only the zero may tell.
+    """
+    before = graph.producer(name)
+    if before is None or not _is_dequantizing(before):
+        return ""
+    types = (graph.values[each].dtype for each in (before.inputs[0], *before.inputs[2:]) if each)
+    return next((dtype for dtype in types if dtype in BYTES), "")
+
+
+def _is_dequantizing(node: Node) -> bool:
+    return node.op.removeprefix(KEPT) == "DequantizeLinear" and not node.storage and not node.domain
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,13 @@ def places_of(op: str, domain: str) -> tuple[int | None, tuple[tuple[int, int], 
 
 
 def of_integers(graph: Graph, node: Node) -> tuple[Weights, ...]:
-    """The weights of a product of integers whose sums may saturate, as of uint8 by int8; none for other nodes."""
+    """The weights of a product of integers whose sums may saturate, as of uint8 by int8, or of a DequantizeLinear that
+    stays an operator and gives such a product; none for other nodes.
+    """
+    if _is_dequantizing(node):
+        weights = _weights(graph, node, 0, 2)
+        stays = graph.values[node.outputs[0]].quant is None and weights.value.dtype == "int8"
+        return (weights,) if stays and _is_multiplied(graph, node.outputs[0], weights) else ()
     given_zero, places = places_of(node.op.removeprefix(KEPT), node.domain)
     found = tuple(_weights(graph, node, *place) for place in places if len(node.inputs) > place[0])
     if len(found) < len(places) or not found or not _is_without_sign(graph, node, given_zero):
@@ -142,17 +159,39 @@ def saturating(graph: Graph) -> list[str]:
     return [*found]
 
 
-def computed(graph: Graph) -> int:
-    """How many products multiply uint8 by int8 that is computed."""
-    pairs = ([graph.values[name] for name in node.inputs[:2]] for node in graph.nodes if may_saturate(graph, node))
-    return sum(one.dtype == "uint8" and other.dtype == "int8" and other.data is None for one, other in pairs)
+def computed(graph: Graph) -> set[str]:
+    """The int8 values that are computed, and multiply uint8 in products whose sums may saturate."""
+    found = set[str]()
+    for node in graph.nodes:
+        name = node.inputs[1] if len(node.inputs) > 1 else ""
+        value = graph.values.get(name)
+        if value is None or value.data is not None or value.quant is None or value.dtype != "int8":
+            continue
+        if name not in found and may_saturate(graph, node) and _reads_without_sign(graph, node):
+            found.add(name)
+    return found
+
+
+def _is_multiplied(graph: Graph, name: str, weights: Weights) -> bool:
+    """Whether a product of uint8 reads what a DequantizeLinear makes of weights, and its sums may saturate."""
+    for node in graph.readers.get(name, ()):
+        product = node.inputs[1:2] == (name,) and may_have_kernel(graph, node) and _reads_without_sign(graph, node)
+        if product and _may_be_too_large(node, weights):
+            return True
+    return False
+
+
+def _reads_without_sign(graph: Graph, node: Node) -> bool:
+    """Whether the first operand of a product is stored without a sign."""
+    given = graph.values[node.inputs[0]]
+    return (given.dtype if given.quant is not None else _dequantized_of(graph, given.name)) == "uint8"
 
 
 def ways(node: Node, weights: Array) -> tuple[Array, ...]:
     """The weights of a product with a row for each result, in the orders in which kernels read them: those of images
     that lie channels-last read pixels, then channels, others the other way round.
     """
-    if node.op in _CONVOLUTIONS:
+    if node.op.removeprefix(KEPT) in _CONVOLUTIONS:
         return np.moveaxis(weights, 1, -1).reshape(len(weights), -1), weights.reshape(len(weights), -1)
     by_column = not node.attributes.get("transB", 0)
     return (weights.reshape(-1, weights.shape[-1]).T if by_column else weights,)

@@ -45,7 +45,7 @@ def count(graph: Graph) -> int:
     """How many weights are int8, and of products whose sums may saturate."""
     products = sum(bool(of_integers(graph, node)) for node in graph.nodes)
     inner = sum(len([*within(kept(node), _around(graph, node))]) for node in graph.nodes if CAPTURES in node.attributes)
-    return len(saturating(graph)) + computed(graph) + products + inner
+    return len(saturating(graph)) + len(computed(graph)) + products + inner
 
 
 def kept(node: Node) -> list[GraphProto]:

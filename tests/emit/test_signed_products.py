@@ -23,6 +23,8 @@ OWN = "com.microsoft"
 
 FLOATS = ("DequantizeLinear x s z > a", "DequantizeLinear w s wz > b", "{} a b > c", "QuantizeLinear c ys z > y")
 READ = "x s z w s wz"
+AS_GIVEN = ("ReduceMax x > m", "BitwiseXor m m > n", "Cast n > o", "BitwiseXor w o > v")
+STEP = ("ReduceMax x > m", "DequantizeLinear m s z > f", "Sub f f > g", "Add g s > t")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,15 @@ class Product:
     given: tuple[int, ...] = (4, 16)
     weights: tuple[int, ...] = (16, 8)
     types: tuple[str, str] = ("uint8", "uint8")
+
+
+def matched(op: str, w: str = "w", s: str = "s", wz: str = "wz") -> list[str]:
+    """A product between DequantizeLinear and QuantizeLinear: by weights, their step and zero."""
+    return [
+        "DequantizeLinear x s z > a",
+        f"DequantizeLinear {w} {s} {wz} > b",
+        *(each.format(op) for each in FLOATS[2:]),
+    ]
 
 
 IMAGES = (1, 4, 6, 6), (8, 4, 3, 3)
@@ -56,6 +67,14 @@ PRODUCTS: Mapping[str, Product] = {
         ["ReduceMax x > m", "BitwiseXor m m > n", "Cast n > o", "Add w o > v", "MatMulInteger x v z wz > y"],
         types=("uint8", "int32"),
     ),
+    "computed MatMul": Product([*AS_GIVEN, *matched("MatMul", w="v")]),
+    "computed Conv": Product([*AS_GIVEN, *matched("Conv", w="v")], *IMAGES),
+    "computed Gemm": Product([*AS_GIVEN, *matched("Gemm", w="v")]),
+    "computed columns": Product([*AS_GIVEN, *matched("MatMul", w="v", s="cs", wz="cz")]),
+    "computed, in floats": Product([*AS_GIVEN, *matched("MatMul", w="v")[:2], "MatMul a b > y"],
+                                   types=("uint8", "float32")),
+    "computed step of w": Product([*STEP, *matched("MatMul", s="t")]),
+    "computed step of a kernel": Product([*STEP, *matched("Conv", s="t")], *IMAGES),
 }  # fmt: skip
 
 CONTAINERS = ("main", "function", "loop", "sequences", "map", "open")
@@ -64,7 +83,11 @@ what is given something of which that is open.
 """
 
 
-CASES = [each for each in product(PRODUCTS, CONTAINERS) if each != ("computed weights", "open")]
+CASES = [
+    each
+    for each in product(PRODUCTS, CONTAINERS)
+    if not (AS_GIVEN[0] in PRODUCTS[each[0]].nodes and each[1] == "open" and "step" not in each[0])
+]
 """Each product in each place; of weights that are computed of what is open nobody knows the type."""
 
 
@@ -72,7 +95,11 @@ def node(line: str) -> NodeProto:
     """A node of its operator, inputs and output; - is an input left out."""
     (called, *inputs), output = line.split(" > ")[0].split(), line.split(" > ")[1]
     domain, _, op = called.rpartition(":")
-    attributes: dict[str, dict[str, Any]] = {"Cast": {"to": 3}, "DynamicQuantizeLSTM": {"hidden_size": 8}}
+    attributes: dict[str, dict[str, Any]] = {
+        "Cast": {"to": 3},
+        "DynamicQuantizeLSTM": {"hidden_size": 8},
+        "ReduceMax": {"keepdims": 0},
+    }
     given = ["" if name == "-" else name for name in inputs]
     return helper.make_node(op, given, [output], domain=domain, **attributes.get(op, {}))
 
@@ -81,7 +108,15 @@ def constants(shape: tuple[int, ...]) -> dict[str, Array]:
     """Weights of which two next to each other are too large, and all else that products and loops read."""
     random = np.random.default_rng(0)
     large = [random.integers(90, 128, size).astype(np.int8) for size in (shape, (1, 8, 32))]
-    numbers = {"s": np.float32(0.01), "ys": np.float32(0.6), "z": np.uint8(128), "wz": np.int8(0), "zero": np.int64(0)}
+    numbers = {
+        "s": np.float32(0.01),
+        "ys": np.float32(0.6),
+        "z": np.uint8(128),
+        "wz": np.int8(0),
+        "cs": np.linspace(0.01, 0.02, 8, dtype="f4"),
+        "cz": np.zeros(8, "i1"),
+        "zero": np.int64(0),
+    }
     more = {"rs": np.array([3e-4], "f4"), "rz": np.zeros(1, "i1"), "yes": np.bool_(True), "turns": np.int64(2)}
     return {"w": large[0], "r": large[1], **{name: np.asarray(each) for name, each in {**numbers, **more}.items()}}
 
