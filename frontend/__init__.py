@@ -27,6 +27,7 @@ from layoutsolve.frontend.passes import (
     pixels,
     recurrent,
     slope_sums,
+    softmax_masks,
     symmetric,
     symmetric_activations,
     unsigned,
@@ -128,7 +129,7 @@ def lowered(
         graph = block_moves.recognise(pixel_rows.recognise(graph))
         graph = layer_scales.folded(hard_activations.recognise(graph), budget)
         if reading.storage.decomposed:
-            graph = group_norms.composed(einsums.products(graph))
+            graph = softmax_masks.finite(group_norms.composed(einsums.products(graph)))
         else:
             graph = layer_norm.recognise(graph, budget)
         graph = replace(graph, figures=replace(graph.figures, saturating=signed_products.count(graph)))

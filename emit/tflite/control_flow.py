@@ -14,7 +14,8 @@ from dataclasses import field, replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.draft import Call, Draft, view_options
+from layoutsolve.emit.tflite.call import Call
+from layoutsolve.emit.tflite.draft import Draft, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import OPENING, Dim, Node, Region, Shape, Size
@@ -26,16 +27,14 @@ _STATIC = "fix sizes with --shape, or cut the model with --from or --to"
 
 
 class Body(Draft):
-    """The subgraph of a branch, a body or a condition, which reads the values ``captured`` of the draft ``around``.
-    ``inputs`` and ``outputs`` are names of its tensors.
-    """
+    """The subgraph of a branch, a body or a condition, which reads the values ``captured`` of the draft ``around``."""
 
     def __init__(self, around: Draft, region: Region | None) -> None:
         super().__init__(around.graph, {})
         self.around, self.region = around, region
         self.captured: list[str] = []
-        self.inputs: list[str] = []
-        self.outputs: list[str] = []
+        self.inputs, self.outputs = [], []
+        self.subgraphs, self.first = around.subgraphs, around.first
         self.origin = around.origin
 
     def value(self, name: str) -> int:
@@ -78,7 +77,7 @@ def _copy(draft: Draft, source: int, result: int) -> None:
     draft.write("RESHAPE", [source, sizes], [result], view_options(shape))
 
 
-def _called(draft: Draft, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, int]) -> None:
+def called(draft: Draft, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, int]) -> None:
     """Write an operator that runs subgraphs."""
     draft.append(Operator(len(draft.operators), name, tuple(inputs), tuple(outputs), options))
 
@@ -97,10 +96,9 @@ class Flows:
 
     def __init__(self, main: Draft, first: int) -> None:
         """``first`` is the number of the first subgraph that is added."""
-        self.graph, self.first = main.graph, first
+        self.graph, main.first = main.graph, first
         self.drafts: dict[Region | None, Draft] = {None: main}
         self.flows: dict[Region, _Flow] = {}
-        self.subgraphs: list[Body] = []
 
     def note(self, node: Node) -> None:
         """Enter an operator of :data:`layoutsolve.ir.graph.CONTROL`, in its place among all nodes."""
@@ -120,17 +118,12 @@ class Flows:
         if node.op == "If":
             self._branches(flow, around)
         else:
-            _Loop(self, flow, around).write()
+            _Loop(flow, around).write()
 
     def result(self, node: Node) -> str:
         """The first value that an operator gives which opens subgraphs, '' for none."""
         ties = self.flows[node.regions[0]].ties
         return next((tie.outputs[-1] for op in ("Join", "Carry", "Stack") for tie in ties[op]), "")
-
-    def number(self, body: Body) -> int:
-        """The number of a subgraph that is complete."""
-        self.subgraphs.append(body)
-        return self.first + len(self.subgraphs) - 1
 
     def _branches(self, flow: _Flow, around: Draft) -> None:
         values, joins = self.graph.values, flow.ties["Join"]
@@ -145,10 +138,10 @@ class Flows:
             for name in read:
                 body.value(name)
             body.inputs = read
-        numbers = [self.number(body) for body in flow.bodies]
+        numbers = [around.numbered(body) for body in flow.bodies]
         options = dict(zip(("then_subgraph_index", "else_subgraph_index"), numbers, strict=True))
         inputs = [around.value(name) for name in (flow.node.inputs[0], *read)]
-        _called(around, "IF", inputs, [around.value(join.outputs[0]) for join in joins], options)
+        called(around, "IF", inputs, [around.value(join.outputs[0]) for join in joins], options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +159,8 @@ class _Carried:
 class _Loop:
     """A Loop or Scan that becomes a WHILE."""
 
-    def __init__(self, flows: Flows, flow: _Flow, around: Draft) -> None:
-        self.flows, self.node, self.ties, self.around, self.graph = flows, flow.node, flow.ties, around, flows.graph
+    def __init__(self, flow: _Flow, around: Draft) -> None:
+        self.node, self.ties, self.around, self.graph = flow.node, flow.ties, around, around.graph
         (self.body,) = flow.bodies
         self.carried: list[_Carried] = []
         self.first, self.again, self.trips = (*self.node.inputs, "", "", "")[:3]
@@ -217,12 +210,12 @@ class _Loop:
 
     def _close(self, condition: Body) -> None:
         body, around = self.body, self.around
-        options = {"cond_subgraph_index": self.flows.number(condition), "body_subgraph_index": self.flows.number(body)}
+        options = {"cond_subgraph_index": around.numbered(condition), "body_subgraph_index": around.numbered(body)}
         results = [
             around.value(each.last) if each.last else mirrored(around, body.tensors[body.places[each.now]])
             for each in self.carried
         ]
-        _called(around, "WHILE", [each.initial for each in self.carried], results, options)
+        called(around, "WHILE", [each.initial for each in self.carried], results, options)
 
     def _condition(self, counter: str, going: str) -> Body:
         """The subgraph that tells whether there is another turn, which is given all that is carried."""

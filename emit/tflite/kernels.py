@@ -18,7 +18,13 @@ _RARE = ("float16", "float64", "uint16", "uint64")
 TYPES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "PRELU", "ROUND", "SIN"), (*_REAL, *_BYTES)),
     **dict.fromkeys(("GELU", "RSQRT"), (*_REAL, *_STORED)),
-    **dict.fromkeys(("CEIL", "CONV_3D", "LOCAL_RESPONSE_NORMALIZATION", "LOG_SOFTMAX", "SQRT", "SQUARE"), _REAL),
+    **dict.fromkeys(
+        (
+            *("CEIL", "CONV_3D", "CONV_3D_TRANSPOSE", "LOCAL_RESPONSE_NORMALIZATION"),
+            *("LOG_SOFTMAX", "SQRT", "SQUARE"),
+        ),
+        _REAL,
+    ),
     **dict.fromkeys(
         ("LEAKY_RELU", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "SOFTMAX", "TANH"),
         (*_REAL, *_STORED),
@@ -63,7 +69,15 @@ TYPES: Mapping[str, Sequence[str]] = {
 }
 """By operator, the types of what it computes with."""
 
-_PLACE = {"FILL": 1, "ONE_HOT": 2, "SCATTER_ND": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_CONV": 2}
+_PLACE = {
+    "FILL": 1,
+    "ONE_HOT": 2,
+    "SCATTER_ND": 1,
+    "SELECT_V2": 1,
+    "SPLIT": 1,
+    "TRANSPOSE_CONV": 2,
+    "CONV_3D_TRANSPOSE": 2,
+}
 """By operator, which of its inputs that is, where it is not the first."""
 
 
@@ -94,7 +108,7 @@ _RESULTS: Mapping[str, Sequence[str]] = {
 
 _PRODUCTS: Mapping[str, Sequence[int]] = {
     **dict.fromkeys(("CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), (0, 1, 2)),
-    "TRANSPOSE_CONV": (2, 1, 3),
+    **dict.fromkeys(("CONV_3D_TRANSPOSE", "TRANSPOSE_CONV"), (2, 1, 3)),
 }
 """By operator that multiplies by weights, the places of what these multiply, of theirs and of what is added."""
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call, Draft
+from layoutsolve.emit.tflite.call import Call
+from layoutsolve.emit.tflite.draft import Draft
 from layoutsolve.emit.tflite.meanings import STRETCH, in_steps
 from layoutsolve.emit.tflite.rows import QUANTIZED
 from layoutsolve.emit.tflite.rows.reduction import POOLING

@@ -10,15 +10,16 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite import comparisons, gelus, roots
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.control_flow import Flows, in_order, without_unused
 from layoutsolve.emit.tflite.copies import Copier, Origins, copies, with_states
-from layoutsolve.emit.tflite.draft import Call, Draft
+from layoutsolve.emit.tflite.draft import Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.folding import folded
 from layoutsolve.emit.tflite.fusion import Fused, fused
 from layoutsolve.emit.tflite.meanings import annotated, direct, in_steps, united
 from layoutsolve.emit.tflite.roundings import settled
-from layoutsolve.emit.tflite.rows import QUANTIZED, ROWS, elementwise
+from layoutsolve.emit.tflite.rows import QUANTIZED, ROWS, binary
 from layoutsolve.emit.tflite.scaling import absorbed
 from layoutsolve.emit.tflite.sharing import separated
 from layoutsolve.emit.tflite.views import BETWEEN, compacted, merged, within_limits
@@ -69,7 +70,7 @@ def written(
     if gaps:
         raise UnsupportedError(gaps)
     try:
-        return _model(draft, flows, source, facts or {}, made or Written())
+        return _model(draft, source, facts or {}, made or Written())
     except ExpressionError as error:
         raise _refused(error) from error
 
@@ -109,14 +110,14 @@ def _refused(error: ExpressionError) -> UnsupportedError:
     return UnsupportedError([Gap(0, -1, "(model)", "", f"LiteRT does not express it: {error.reason}", error.remedy)])
 
 
-def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
+def _model(draft: Draft, source: Origins | None, facts: Mapping[str, str], made: Written) -> Model:
     """The model of all that is drafted, with what the source says of itself. ``made`` is filled."""
     graph = draft.graph
     name = "main" if source is None else source.model.subgraphs[source.position].name
-    subgraph = _finished(draft, name, (graph.inputs, graph.outputs), source is None, made, main=True)
+    subgraph = _finished(draft, name, source is None, made, main=True)
     added = [
-        _finished(body, f"{name}_{number}", (body.inputs, body.outputs), source is None, made)
-        for number, body in enumerate(flows.subgraphs, flows.first)
+        _finished(body, f"{name}_{number}", source is None, made)
+        for number, body in enumerate(draft.subgraphs, draft.first)
     ]
     ports = [
         {graph.names.get(name, name): draft.value(name) for name in names} for names in (graph.inputs, graph.outputs)
@@ -141,11 +142,9 @@ def _model(draft: Draft, flows: Flows, source: Origins | None, facts: Mapping[st
     return without_unused(found, source.model, source.position)
 
 
-def _finished(
-    draft: Draft, name: str, ends: tuple[Sequence[str], Sequence[str]], anew: bool, made: Written, main: bool = False
-) -> Subgraph:
+def _finished(draft: Draft, name: str, anew: bool, made: Written, main: bool = False) -> Subgraph:
     """The subgraph of a draft, ``made`` is filled; what is written ``anew`` may compute otherwise."""
-    draft.operators = in_order(draft.operators)
+    draft.operators, ends = in_order(draft.operators), (draft.inputs, draft.outputs)
     kept = frozenset(draft.value(name) for names in ends for name in names)
     if anew:
         draft.operators = folded(draft, kept)
@@ -218,8 +217,8 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
     read = (draft.graph.values[name] for name in call.node.inputs if name)
     draft.stored = tuple(value for value in read if call.in_floats and value.data is not None)
     named = (draft.graph.values[name] for name in (*node.inputs, *node.outputs) if name)
-    computes = node.storage and call.op in elementwise.COMPUTING and any(map(in_steps, named))
-    (elementwise.write_stored if computes else row)(call)
+    computes = node.storage and call.op in binary.COMPUTING and any(map(in_steps, named))
+    (binary.write_stored if computes else row)(call)
     call.close()
 
 

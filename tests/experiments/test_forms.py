@@ -33,6 +33,7 @@ OTHERS = {
     "recurrent_cells",
     "leaky_relu_rounding",
     "slope_sums",
+    "softmax_masks",
     "symmetric",
     "symmetric_activations",
     "unsigned",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.ir.graph import Dim, Shape, Size, product
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.reduction import kept, normalised, spread_along
 from layoutsolve.emit.tflite.rows.registry import row

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import in_steps
+from layoutsolve.emit.tflite.rows.convolutions import bias_of
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import is_coarse_layer, multiplies
-from layoutsolve.emit.tflite.rows.windows import bias_of
 from layoutsolve.ir.graph import Array, Dim, Quant, Size, product
 
 _MOST = 5

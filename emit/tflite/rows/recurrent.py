@@ -1,20 +1,25 @@
-"""Recurrent operators, step by step: LiteRT's own keep their states from one run of a model to the next."""
+"""Recurrent operators, step by step, or many steps as a WHILE: LiteRT's own keep their states from one run of a model
+to the next.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
+from layoutsolve.emit.tflite.control_flow import Body, called, mirrored
+from layoutsolve.emit.tflite.draft import Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.ir.graph import Array, Dim, Shape
+from layoutsolve.ir.graph import Array, Dim
 
 MOST_STEPS = 512
-"""The most steps that are written, in all directions."""
+"""The most steps that are written one by one, in all directions."""
 
 _ACTIVATIONS = {"Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH"}
 _DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
@@ -150,15 +155,6 @@ def _activations(call: Call, directions: int) -> list[list[str]]:
     return [found[place : place + len(usual)] for place in range(0, len(found), len(usual))]
 
 
-def _check(call: Call, steps: int, directions: int) -> None:
-    if call.attribute("layout", 0):
-        raise ExpressionError("its batch comes first", "use layout=0")
-    if steps * directions > MOST_STEPS:
-        raise ExpressionError(
-            f"it has {steps * directions} steps, where {MOST_STEPS} are the most", "shorten it with --shape"
-        )
-
-
 def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
     """Write all steps in all directions, then their outputs together."""
     value = call.value(0)
@@ -167,13 +163,14 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
     steps, batch, width = value.shape
     if not isinstance(steps, int) or not isinstance(width, int):
         raise ExpressionError("the number of its steps is dynamic", "fix it with --shape")
+    if call.attribute("layout", 0):
+        raise ExpressionError("its batch comes first", "use layout=0")
     weights, recurrent = (call.known(number, "weights") for number in (1, 2))
     directions, hidden = weights.shape[0], recurrent.shape[2]
-    _check(call, steps, directions)
     added = call.known(3, "biases") if call.has(3) else np.zeros((directions, 2 * gates * hidden), np.float32)
     activations, lengths = _activations(call, directions), _lengths(call, steps)
     peepholes = call.known(7, "peepholes") if call.op == "LSTM" and call.has(7) else [None] * directions
-    shown: list[list[int]] = []
+    shown: list[int] = []
     last: list[States] = []
     for number in range(directions):
         first, second = np.split(added[number], 2)
@@ -185,16 +182,80 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         direction = Direction(call, hidden, batch, weights[number], recurrent[number], whole, second, *own)
         backwards = call.attribute("direction", "forward") == "reverse" or number == 1
         given = _given(direction, value.shape, gates)
-        now = tuple(_begun(direction, lengths, 5 + place, number) for place in range(states))
-        results = [0] * steps
-        for step in reversed(range(steps)) if backwards else range(steps):
-            before, now = now, cell(direction, given[step], now)
-            results[step] = now[0]
-            if lengths is not None:
-                now, results[step] = _ended(direction, lengths, step, before, now)
+        begun = tuple(_begun(direction, lengths, 5 + place, number) for place in range(states))
+        write = _stepwise if steps * directions <= MOST_STEPS else _looped
+        results, now = write(direction, given, begun, cell, lengths, range(steps)[:: -1 if backwards else 1])
         shown.append(results)
         last.append(now)
     _outputs(call, shown, last, states)
+
+
+def _stepwise(
+    direction: Direction, given: int, now: States, cell: Cell, lengths: int | None, order: range
+) -> tuple[int, States]:
+    """What all steps show, and the states at the end, of steps one by one."""
+    call, steps = direction.call, len(order)
+    (rows, size), results = call.draft.tensors[given].shape[1:], [0] * steps
+    parts = [call.temporary([rows, size]) for _ in range(steps)]
+    call.draft.write("UNPACK", [given], parts, {"num": steps, "axis": 0})
+    for step in order:
+        before, now = now, cell(direction, parts[step], now)
+        results[step] = now[0]
+        if lengths is not None:
+            now, results[step] = _ended(direction, lengths, call.constant(step), before, now)
+    made = call.temporary([steps, *direction.shape])
+    if call.node.outputs[0]:
+        _pack(call, results, made)
+    return made, now
+
+
+def _looped(
+    direction: Direction, given: int, now: States, cell: Cell, lengths: int | None, order: range
+) -> tuple[int, States]:
+    """The same of steps that a WHILE counts, which is given what it reads, and hands it on."""
+    call, around = direction.call, direction.call.draft
+    shown = call.temporary([len(order), *direction.shape])
+    sizes = call.constant([len(order), *direction.shape])
+    around.write("BROADCAST_TO", [call.constant(0.0, "float32"), sizes], [shown], {})
+    known = [given] if lengths is None else [given, lengths]
+    initial = [call.constant(0), shown, *now, *known]
+    body, condition = (_given_all(around, initial) for _ in range(2))
+    turn, before, *states = (body.places[name] for name in body.inputs[: 2 + len(now)])
+    inner = Call(body, call.node, call.result)
+    read, *rest = (body.places[name] for name in body.inputs[2 + len(now) :])
+    step = turn if order.step > 0 else inner.step("SUB", [inner.constant(len(order) - 1), turn], ())
+    part = inner.step("GATHER", [read, step], call.draft.tensors[given].shape[1:], axis=0, batch_dims=0)
+    own = replace(direction, call=inner)
+    after = cell(own, part, tuple(states))
+    result = after[0]
+    if rest:
+        after, result = _ended(own, rest[0], step, tuple(states), after)
+    place = inner.step("MUL", [inner.constant([1, 0, 0]), step], [3])
+    row_ = inner.reshape(result, [1, *direction.shape])
+    written = inner.step("DYNAMIC_UPDATE_SLICE", [before, row_, place], [len(order), *direction.shape])
+    following = inner.step("ADD", [turn, inner.constant(1)], ())
+    for tensor in (following, written, *after):
+        body.outputs.append(body.tensors[tensor].name)
+        body.places[body.outputs[-1]] = tensor
+    body.outputs += body.inputs[2 + len(now) :]
+    again = condition.declare("again", "bool", ())
+    counted = [condition.places[condition.inputs[0]], condition.constant(np.array(len(order), np.int32))]
+    condition.write("LESS", counted, [condition.places[again]], {})
+    condition.outputs = [again]
+    options = {"cond_subgraph_index": around.numbered(condition), "body_subgraph_index": around.numbered(body)}
+    results = [mirrored(around, body.tensors[body.places[name]]) for name in body.inputs]
+    called(around, "WHILE", initial, results, options)
+    return results[1], tuple(results[2 : 2 + len(now)])
+
+
+def _given_all(around: Draft, tensors: Sequence[int]) -> Body:
+    """A subgraph that is given some tensors of the one around it."""
+    body = Body(around, None)
+    for tensor in tensors:
+        made = mirrored(body, around.tensors[tensor])
+        body.inputs.append(body.tensors[made].name)
+        body.places[body.inputs[-1]] = made
+    return body
 
 
 def _lengths(call: Call, steps: int) -> int | None:
@@ -213,7 +274,8 @@ def _begun(direction: Direction, lengths: int | None, place: int, number: int) -
     begun = _initial(call, place, number, direction)
     if lengths is None or not call.has(place) or (lasting is not None and lasting.all()):
         return begun
-    return _chosen(direction, _running(direction, lengths, 0), begun, call.constant(0.0, "float32"))
+    on = _running(direction, lengths, call.constant(0))
+    return _chosen(direction, on, begun, call.constant(0.0, "float32"))
 
 
 def _ended(direction: Direction, lengths: int, step: int, before: States, now: States) -> tuple[States, int]:
@@ -224,9 +286,9 @@ def _ended(direction: Direction, lengths: int, step: int, before: States, now: S
 
 
 def _running(direction: Direction, lengths: int, step: int) -> int:
-    """Which sequences have an element at a step."""
+    """Which sequences have an element at a step, of which the number is a tensor."""
     on = direction.call.temporary([direction.batch, 1], "bool")
-    direction.call.draft.write("GREATER", [lengths, direction.call.constant(step)], [on], {})
+    direction.call.draft.write("GREATER", [lengths, step], [on], {})
     return on
 
 
@@ -236,18 +298,14 @@ def _chosen(direction: Direction, on: int, one: int, other: int) -> int:
     return made
 
 
-def _given(direction: Direction, shape: tuple[Dim, ...], gates: int) -> list[int]:
-    """The inputs' part of all gates in each step."""
+def _given(direction: Direction, shape: tuple[Dim, ...], gates: int) -> int:
+    """The inputs' part of all gates in all steps."""
     call, (steps, batch, width) = direction.call, shape
     if not isinstance(steps, int) or not isinstance(batch, int) or not isinstance(width, int):
         raise ExpressionError("the size of its batch is dynamic", "fix it with --shape")
     flat = call.reshape(call.tensor(0), [steps * batch, width])
     whole = direction.product(flat, direction.inputs, direction.added)
-    size = gates * direction.hidden
-    parts = [call.temporary([batch, size]) for _ in range(steps)]
-    stacked = call.reshape(whole, [steps, batch, size])
-    call.draft.write("UNPACK", [stacked], parts, {"num": steps, "axis": 0})
-    return parts
+    return call.reshape(whole, [steps, batch, gates * direction.hidden])
 
 
 def _initial(call: Call, place: int, number: int, direction: Direction) -> int:
@@ -263,26 +321,19 @@ def _initial(call: Call, place: int, number: int, direction: Direction) -> int:
     return call.reshape(call.step("SLICE", [call.tensor(place), begin, size], [1, *direction.shape]), direction.shape)
 
 
-def _outputs(call: Call, shown: list[list[int]], last: list[States], states: int) -> None:
+def _outputs(call: Call, shown: list[int], last: list[States], states: int) -> None:
+    """Write what all directions show, and their states at the end."""
     names = call.node.outputs
     if names and names[0]:
-        shape = call.graph.values[names[0]].shape
-        steps = [_packed(call, step, shape[1:]) for step in zip(*shown, strict=True)]
-        _pack(call, steps, call.target(0))
+        _pack(call, shown, call.target(0), axis=1)
     for place in range(states):
         if place + 1 < len(names) and names[place + 1]:
             _pack(call, [now[place] for now in last], call.target(place + 1))
 
 
-def _packed(call: Call, tensors: Sequence[int], shape: Shape) -> int:
-    """Tensors side by side along a new axis in front."""
-    made = call.temporary(shape)
-    _pack(call, tensors, made)
-    return made
-
-
-def _pack(call: Call, tensors: Sequence[int], into: int) -> None:
+def _pack(call: Call, tensors: Sequence[int], into: int, axis: int = 0) -> None:
+    """Write tensors side by side along a new axis."""
     if len(tensors) == 1:  # XNNPACK has no kernel for PACK
         call.reshape(tensors[0], call.draft.tensors[into].shape, into)
         return
-    call.write("PACK", tensors, [into], values_count=len(tensors), axis=0)
+    call.write("PACK", tensors, [into], values_count=len(tensors), axis=axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 
 Row = Callable[[Call], None]
 Fits = Callable[[Call], bool]

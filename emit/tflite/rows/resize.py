@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.errors import ExpressionError
-from layoutsolve.emit.tflite.rows.movement import gather_along
 from layoutsolve.emit.tflite.rows.registry import row
+from layoutsolve.emit.tflite.rows.slicing import gather_along
 from layoutsolve.emit.tflite.rows.stored import moves, same_integers
 from layoutsolve.ir.graph import Array, Dim, Size
 from layoutsolve.proto.resized_sizes import rounded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import same_bytes

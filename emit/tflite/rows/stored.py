@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.emit.tflite.draft import Call
+from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.meanings import in_steps, same_steps
 from layoutsolve.ir.graph import Value
 
@@ -19,6 +19,16 @@ def same_integers(call: Call) -> bool:
     """The same of int8, uint8 or int16."""
     value, made = call.value(0), call.output
     return in_steps(value) and in_steps(made) and value.dtype == made.dtype
+
+
+def signed_bytes(call: Call) -> bool:
+    """Whether a kernel looks results up, or computes them, of signed bytes alone."""
+    return same_bytes(call) and call.output.dtype == "int8"
+
+
+def looked_up(call: Call) -> bool:
+    """The same of signed integers of 16 bits too."""
+    return same_integers(call) and call.output.dtype != "uint8"
 
 
 def moves(call: Call) -> bool:

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 import layoutsolve
 from layoutsolve.errors import UnsupportedError
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
 from tests.emit.tflite.test_operators import CASES, Case, real, whole
@@ -209,11 +210,47 @@ def ended() -> Family:
         yield operator, Case(steps, *weights, *states, fed=fed, outputs=len(states) + 1, **told)
 
 
+def volumes() -> Family:
+    """Convolutions and pools of three dimensions, in groups, transposed, with padding and weights that are computed."""
+    image = real(1, 4, 5, 6, 7)
+    ways: list[dict[str, object]] = [
+        {}, {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 1]}, {"pads": [1] * 6}, {"auto_pad": "SAME_UPPER"},
+    ]  # fmt: skip
+    for groups, told in product((1, 2, 4), ways):
+        yield "Conv", Case(image, real(8, 4 // groups, 2, 3, 2), real(8), group=groups, **told)
+    for told in (*ways, {"strides": [2, 2, 2], "ceil_mode": 1}, {"pads": [1] * 6, "strides": [1, 2, 3]}):
+        yield "MaxPool", Case(image, kernel_shape=[2, 3, 3], **told)
+        for counted in (0, 1):
+            yield "AveragePool", Case(image, kernel_shape=[2, 3, 3], count_include_pad=counted, **told)
+    yield "Conv", Case(image, real(3, 4, 2, 3, 2), real(3), fed=(0, 1, 2))
+    yield "ConvTranspose", Case(image, real(4, 3, 3, 3, 2), real(3), strides=[2, 1, 2], pads=[1, 1, 0, 1, 0, 1])
+    yield "ConvTranspose", Case(image, real(4, 1, 3, 3, 2), group=4, strides=[2, 1, 1], dilations=[1, 2, 1])
+    for rank in (1, 2, 3):
+        sizes, kernel, strides = ([4, 5, 6][:rank], [3, 2, 2][:rank], [2, 1, 3][:rank])
+        yield "ConvTranspose", Case(real(1, 4, *sizes), real(4, 3, *kernel), fed=(0, 1), strides=strides)
+
+
+def quotients() -> Family:
+    """Quotients of whole numbers of all sizes, rounded towards zero, and with what they leave."""
+    random = np.random.default_rng(7)
+    for dtype, most in (("int32", 31), ("int64", 63)):
+        for exactly in (False, True):
+            signs = random.choice([-1, 1], (2, 4, 500))
+            one, other = ((random.integers(1, 1 << most - 1, (4, 500)) >> random.integers(0, most, (4, 500))) | 1
+                          for _ in range(2))  # fmt: skip
+            one, other = (one // other * other if exactly else one) * signs[0], other * signs[1]
+            one[:, :9], other[:, ::5] = np.iinfo(dtype).max, signs[1][:, ::5]
+            yield "Div", Case(one.astype(dtype), other.astype(dtype), fed=(0, 1))
+            yield "Div", Case(one.astype(dtype), other[:, :1].astype(dtype))
+            for fmod in (0, 1):
+                yield "Mod", Case(one.astype(dtype), other.astype(dtype), fed=(0, 1), fmod=fmod)
+
+
 FAMILIES: Mapping[str, Callable[[], Family]] = {
     each.__name__: each
     for each in (
         *(transposed, pools, slices, squeezed, curves, far, plain_bytes, nothing, ranks, moved),
-        *(resized, chosen, placed, ended),
+        *(resized, chosen, placed, ended, volumes, quotients),
     )
 }
 
@@ -230,6 +267,60 @@ def test_family(name: str) -> None:
             for other in others:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (operator, case.attributes)
                 np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("operator", ["GRU", "LSTM", "RNN"])
+def test_many_steps(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are counted give what the same steps do one by one."""
+    for case in CASES[operator]:
+        model, given = case.model(operator)
+        expected = results(model, given)
+        monkeypatch.setattr("layoutsolve.emit.tflite.rows.recurrent.MOST_STEPS", 0)
+        written = layoutsolve.convert(model, to="tflite").content("")
+        monkeypatch.undo()
+        assert "WHILE" in {each.name for each in parse(written).subgraphs[0].operators}
+        for delegate in (False, True):
+            found = litert().run(written, given, delegate=delegate).results
+            for one, other in zip(expected, found, strict=True):
+                assert (one.shape, one.dtype) == (other.shape, other.dtype)
+                np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def test_steps_that_are_too_many_to_write() -> None:
+    model, given = Case(real(520, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4).model("RNN")
+    written = layoutsolve.convert(model, to="tflite").content("")
+    assert sum(len(each.operators) for each in parse(written).subgraphs) < 20
+    for one, other in zip(results(model, given), litert().run(written, given).results, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+WINDOWS: list[dict[str, object]] = [
+    {}, {"pads": [1] * 4}, {"pads": [1] * 4, "strides": [2, 2]}, {"pads": [0, 1, 1, 2], "strides": [2, 1]},
+    {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID", "strides": [1, 3]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", ["Conv", "depthwise", "MaxPool", "AveragePool", "counted"])
+def test_images_of_dynamic_sizes(operator: str) -> None:
+    """Windows go over images of any size, where they pad as much whatever it is, and means are of whole windows."""
+    weights = {"Conv": [real(5, 4, 3, 3), real(5)], "depthwise": [real(8, 1, 3, 3)]}.get(operator, [])
+    own: dict[str, object] = {"group": 4} if operator == "depthwise" else {"count_include_pad": 1}
+    own = {} if operator in ("Conv", "MaxPool", "AveragePool") else own
+    name = {"depthwise": "Conv", "counted": "AveragePool"}.get(operator, operator)
+    for told in WINDOWS:
+        model = dynamic(name, [["N", 4, "H", "W"]], weights, kernel_shape=[3, 3], **own, **told)
+        try:
+            written = layoutsolve.convert(model, to="tflite").content("")
+        except UnsupportedError as error:
+            assert operator == "AveragePool" and "strides" in told and "is dynamic" in str(error)
+            continue
+        for shape in ((1, 4, 5, 6), (1, 4, 6, 6), (2, 4, 7, 9)):
+            given = [real(*shape)]
+            (expected,) = results(model, given)
+            for delegate in (False, True):
+                (found,) = litert().run(written, given, delegate=delegate).results
+                assert found.shape == expected.shape
+                np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
 def between(operator: str, case: Case, version: int) -> tuple[onnx.ModelProto, list[Array]]:
@@ -459,21 +550,17 @@ REASONS: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "RNN",
         lambda: Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), hidden_size=4, activations=["ScaledTanh"]),
     ),
-    "it has 520 steps, where 512 are the most; shorten it with --shape": (
-        "RNN",
-        lambda: Case(real(520, 1, 1), real(1, 1, 1), real(1, 1, 1), hidden_size=1),
-    ),
     "the input with its weights is computed; make it a constant": (
         "GRU",
         lambda: Case(real(5, 2, 3), real(1, 12, 3), real(1, 12, 4), fed=(0, 1), hidden_size=4),
     ),
-    "it is a convolution of volumes in groups; split it into one for each group": (
+    "it is a convolution of volumes in many groups; split it into one for each group": (
         "Conv",
-        lambda: Case(real(1, 2, 3, 3, 3), real(2, 1, 2, 2, 2), group=2),
+        lambda: Case(real(1, 64, 1, 33, 33), real(64, 1, 1, 33, 33), group=64),
     ),
-    "it pools volumes; pool along two dimensions, then along the third": (
-        "MaxPool",
-        lambda: Case(real(1, 1, 3, 3, 3), kernel_shape=[2, 2, 2]),
+    "its weights are computed, and it has groups or dilations; make them constants": (
+        "ConvTranspose",
+        lambda: Case(real(1, 4, 3, 3), real(4, 1, 2, 2), fed=(0, 1), group=4),
     ),
     "its windows are dilated; use windows without dilations": (
         "MaxPool",
