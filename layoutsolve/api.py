@@ -24,7 +24,7 @@ from layoutsolve.conversion.choices import (
 )
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.translation import emitted, reference
+from layoutsolve.conversion.translation import FileOptions, emitted, reference
 from layoutsolve.emit import nodes_of, stored
 from layoutsolve.emit.subgraphs import following_of
 from layoutsolve.errors import OutputError, StrategyError
@@ -32,7 +32,7 @@ from layoutsolve.frontend import parse
 from layoutsolve.io.files import scratch
 from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.ir.graph import Graph
 from layoutsolve.result import Conversion
 from layoutsolve.solver import STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
@@ -201,10 +201,9 @@ class Request:
         if assignment is None:
             assignment = self._assignment(options.goal)
         with self.stage("emit"):
-            asked, origins = (options.opset, options.external_data), dict[str, Origin]()
+            asked, made = FileOptions(options.opset, options.external_data), self._made(options)
             budget = self.budget if objective == self.options.objective else self.budget.fresh()
-            made = self._made(options)
-            model, external = emitted(self.graph, boundary, assignment, reading, made, *asked, budget, origins)
+            model, external, origins = emitted(self.graph, boundary, assignment, reading, made, asked, budget)
             unchanged(content.mapped)
         how_read = (boundary, reading, external, content.file, origins)
         return Conversion(self.graph, assignment, model, self.stage.seconds, *how_read, mapped=content.mapped)
