@@ -4,13 +4,14 @@ from layoutsolve.emit.apply import Stored, apply, located, meant, stored
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.serialise import serialise
 from layoutsolve.emit.streamed_proto import pieces
-from layoutsolve.emit.writer import Kernels
+from layoutsolve.emit.writer import Kernels, QuantForm
 from layoutsolve.proto.scopes import nodes_of
 
 __all__ = [
     "LIMIT",
     "External",
     "Kernels",
+    "QuantForm",
     "Stored",
     "apply",
     "constant_bytes",

@@ -13,12 +13,14 @@ from layoutsolve.emit.functions import functions_of
 from layoutsolve.emit.opset import OLDEST_OPSET, SEPARATE_INITIALIZERS, chosen_opset, imports, ir_version
 from layoutsolve.emit.optimization_barriers import guard
 from layoutsolve.emit.subgraphs import Regions
-from layoutsolve.emit.writer import Kernels, Writer
+from layoutsolve.emit.writer import QuantForm, Writer
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import CONTROL, LAYOUT, STATE, Graph, Origin
-from layoutsolve.ir.storage_options import PLAIN, Storage
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native, opset_of
 from layoutsolve.proto.scopes import nodes_of
+
+QDQ = QuantForm()
+"""Quantized operators are float operators between QuantizeLinear and DequantizeLinear."""
 
 
 def serialise(
@@ -27,23 +29,18 @@ def serialise(
     external: External | None = None,
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
-    kernels: Kernels | None = None,
-    meant: frozenset[str] = frozenset(),
-    storage: Storage = PLAIN,
+    quant: QuantForm = QDQ,
 ) -> ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
-    All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
-
-    ``origins`` are filled with where each node comes from, by its name. ``kernels`` are the operators on stored
-    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers. By
-    ``storage`` weights whose sums may saturate are selected when the model is loaded, and some layers are in floats.
+    All that is written counts in the ``budget``. Constants that lie in the same memory are written once. ``origins``
+    are filled with where each node comes from, by its name. ``quant`` is how quantized operators are written.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where it cannot express an
     operator of the graph, or is outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
-    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, storage)
+    writer = Writer(computed(graph), external, budget or Budget(), quant)
     told = ModelProto.FromString(graph.told) if graph.told else None
     if told is not None:
         writer.known = {(node.op_type, name): node.name for node in told.graph.node for name in node.output if name}

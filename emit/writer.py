@@ -62,6 +62,18 @@ class Kernels:
     saturate: bool
 
 
+@dataclass(frozen=True)
+class QuantForm:
+    """How quantized operators are written. ``kernels`` are those on stored integers that may be, by default none. What
+    views give that are ``meant`` is written as real numbers. By ``storage`` weights of which sums may saturate are
+    selected when the model is loaded, and some layers are computed in floats.
+    """
+
+    kernels: Kernels | None = None
+    meant: frozenset[str] = frozenset()
+    storage: Storage = PLAIN
+
+
 class Selection:
     """What is selected when a model is loaded: the names of the ``real`` numbers of weights, '' while nothing reads
     them; of what is stored with a sign those of the same without one, which are ``bare``, and their shapes; by their
@@ -81,24 +93,14 @@ class Writer:
 
     Nodes are written to the region ``here`` and come from the operator ``origin``, which ``origins`` then tells by a
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
-    larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
-    are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers. ``known`` are the names of nodes of a source in ONNX, by operator and tensor. ``loading``
-    are the nodes that give the constants which take less as something else:
-    float16, or one of equal parts. By ``storage`` weights of which sums may saturate are selected when the model is
-    loaded, and some layers are computed in floats.
+    larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``quant`` is
+    the format of quantized operators. ``known`` are the names of nodes of a source in ONNX, by operator and tensor.
+    ``loading`` are the nodes that give the constants which take less as something else: float16, or one of equal parts.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        external: External | None,
-        budget: Budget,
-        kernels: Kernels | None = None,
-        meant: frozenset[str] = frozenset(),
-        storage: Storage = PLAIN,
-    ) -> None:
-        self.graph, self.external, self.budget, self.kernels, self.meant = graph, external, budget, kernels, meant
+    def __init__(self, graph: Graph, external: External | None, budget: Budget, quant: QuantForm) -> None:
+        self.graph, self.external, self.budget = graph, external, budget
+        self.kernels, self.meant, storage = quant.kernels, quant.meant, quant.storage
         self.taken = Names([*graph.values, *graph.names.values()])
         self.taken.take(name for node in graph.nodes for inner in kept(node) for name in names_in(inner))
         self.public = {name: graph.names.get(name, name) for name in (*graph.outputs, *graph.inputs)}

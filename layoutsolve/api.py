@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layoutsolve.base import gc_pause
@@ -24,15 +23,12 @@ from layoutsolve.conversion.choices import (
 )
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.translation import emitted, reference
-from layoutsolve.emit import nodes_of, stored
-from layoutsolve.emit.subgraphs import following_of
+from layoutsolve.conversion.translation import FileOptions, emitted, reference
 from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.frontend import parse
-from layoutsolve.io.files import scratch
 from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Graph, Origin
+from layoutsolve.ir.graph import Graph
 from layoutsolve.result import Conversion
 from layoutsolve.solver import STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
@@ -41,7 +37,6 @@ from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import onnx
 
     from layoutsolve.tflite_result import TfliteConversion
     from layoutsolve.verification.input_files import Data
@@ -201,10 +196,9 @@ class Request:
         if assignment is None:
             assignment = self._assignment(options.goal)
         with self.stage("emit"):
-            asked, origins = (options.opset, options.external_data), dict[str, Origin]()
+            asked, made = FileOptions(options.opset, options.external_data), self._made(options)
             budget = self.budget if objective == self.options.objective else self.budget.fresh()
-            made = self._made(options)
-            model, external = emitted(self.graph, boundary, assignment, reading, made, *asked, budget, origins)
+            model, external, origins = emitted(self.graph, boundary, assignment, reading, made, asked, budget)
             unchanged(content.mapped)
         how_read = (boundary, reading, external, content.file, origins)
         return Conversion(self.graph, assignment, model, self.stage.seconds, *how_read, mapped=content.mapped)
@@ -361,137 +355,16 @@ def verify(
     Returns a :class:`Verification`, whose ``verdict`` is 'not verified' where a runtime refuses its model. Raises
     :class:`VerifyError` where a runtime is missing, and where data do not fit.
     """
-    from layoutsolve.verification.input_files import read
+    from layoutsolve.accuracy import measured
+    from layoutsolve.verification.input_files import Sampling, read
 
-    asked = arguments.instance("conversion", conversion, Conversion)
-    drawn, inside = _checked_draws(seed, samples, steps), arguments.flag("tensors", tensors)
+    asked, inside = arguments.instance("conversion", conversion, Conversion), arguments.flag("tensors", tensors)
+    first = arguments.whole("seed", seed, 0)
+    count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
+    turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
     arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
     place = None if data is None or arrays is not None else arguments.path("data", data)
     content = load(source)
     with Stages(content)("verify"):
         given: Sequence[Data] = [arrays] if arrays is not None else [] if place is None else read(place)
-        if asked.external is None:
-            return _compared(content, asked, asked.model, inside, {**drawn, "data": given})
-        with scratch() as folder:
-            path = folder / "model.onnx"
-            asked.save(path)
-            return _compared(content, asked, path, inside, {**drawn, "data": given})
-
-
-def _checked_draws(seed: int, samples: int | None, steps: int | None) -> dict[str, int | None]:
-    """How many inputs are drawn, of so many steps; None where that is not stated."""
-    first = arguments.whole("seed", seed, 0)
-    count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
-    turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
-    return {"seed": first, "samples": count, "steps": turns}
-
-
-ROUNDED = {
-    "quant": "--quant symmetric rounds activations in steps of its own, so that results are not the source's: verify "
-    "--quant float, which computes the same without rounding, and measure the accuracy on your own data",
-    "weights": "--weights symmetric rounds weights anew, so that results are not the source's: verify --weights "
-    "source, which computes the same on the source's weights, and measure the accuracy on your own data",
-}
-"""Why results differ by design, by the option that rounds."""
-
-UNCOMPARED = "operators are not compared one by one: --weights symmetric rounds their weights"
-
-
-def _compared(
-    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
-) -> Verification:
-    from layoutsolve.verification.runtimes import RefusedError
-    from layoutsolve.verification.verdict import not_run
-
-    try:
-        found = _run_both(source, conversion, model, inside, chosen)
-    except RefusedError as error:
-        error.result = error.result and not _foreign(conversion)
-        return not_run(error, chosen["seed"])
-    return found if conversion.graph.imports or found.refusal else _rounded(conversion, found)
-
-
-def _rounded(conversion: Conversion, found: Verification) -> Verification:
-    """What a comparison comes to where an option rounds numbers in steps of its own. Weights are rounded a little:
-    outputs that are near enough pass.
-    """
-    by = next((name for name in ROUNDED if getattr(conversion.reading, name) == "symmetric"), "")
-    if not by or (by == "weights" and found.passed):
-        return found
-    layers = () if found.inspection is None else found.inspection.layers
-    if by == "weights" and all(each.passed for each in found.outputs):
-        from layoutsolve.verification.layer_accuracy import Inspection
-
-        return replace(found, inspection=Inspection(0, None, UNCOMPARED, layers))
-    return replace(found, inspection=None, refusal=ROUNDED[by], verdict="not verified")
-
-
-def _foreign(conversion: Conversion) -> bool:
-    """Whether a model has operators of domains that no runtime need know."""
-    if conversion.to != "onnx":
-        return False
-    known = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", *(each.domain for each in conversion.model.functions)}
-    return any(node.domain not in known for node in nodes_of(conversion.model.graph))
-
-
-def _run_both_in_litert(
-    source: Content, conversion: Conversion, inside: bool, chosen: Mapping[str, Any]
-) -> Verification:
-    """Compare a model in TensorFlow Lite with its source, end to end, and the tensors within where these are asked for:
-    of a source that is returned unchanged there is nothing to compare.
-    """
-    from layoutsolve.verification import onnx_source
-    from layoutsolve.verification.signature_model import exchanged, subgraph_of
-    from layoutsolve.verification.verify import verify as compared
-
-    moved: dict[str, Any] = {
-        "input_permutations": conversion.permutations(inputs=True),
-        "output_permutations": conversion.permutations(inputs=False),
-    }
-    assignment = conversion.assignment
-    asked = (inside or conversion.graph.imports) and not conversion.kept
-    within = (assignment.graph.values, stored(assignment)) if asked else None
-    data, rounds = conversion.content(""), any(value.quant is not None for value in conversion.graph.values.values())
-    if conversion.graph.imports:
-        known = {name: chosen[name] for name in ("seed", "samples", "data")}
-        original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
-        return onnx_source.verify(original, data, rounds=rounds, inside=within, thorough=inside, **known, **moved)
-    signature = conversion.reading.signature
-    main = exchanged(data, subgraph_of(data, signature))
-    how = {**chosen, **moved}
-    return compared(bytes(source.data), main, signature=signature, inside=within, thorough=inside, **how)
-
-
-def _run_both(
-    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
-) -> Verification:
-    if conversion.to != "onnx":
-        return _run_both_in_litert(source, conversion, inside, chosen)
-    from layoutsolve.verification import onnx_source
-    from layoutsolve.verification.verify import verify as compared
-
-    inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
-    if conversion.graph.imports:
-        given = model if isinstance(model, Path) else model.SerializeToString()
-        known = {name: chosen[name] for name in ("seed", "samples", "data")}
-        states = following_of({each.key: each.value for each in conversion.model.metadata_props})
-        outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
-        original = bytes(source.data) if source.path is None or source.cut else Path(source.path)
-        known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
-        if inside:
-            known |= {"inside": (conversion.assignment.graph.values, stored(conversion.assignment)), "thorough": True}
-        return onnx_source.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
-    assignment = conversion.assignment
-    rounded = conversion.reading.quant == "symmetric"
-    return compared(
-        bytes(source.data),
-        model,
-        input_permutations=inputs,
-        output_permutations=outputs,
-        rounding=conversion.rounding,
-        signature=conversion.reading.signature,
-        inside=None if rounded else (assignment.graph.values, stored(assignment)),
-        thorough=inside,
-        symmetric=conversion.reading.weights == "symmetric",
-        **chosen,
-    )
+        return measured(content, asked, Sampling(first, count, turns, given), thorough=inside)

@@ -17,9 +17,11 @@ import onnx
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
+from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import Distance
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification
 from layoutsolve.verification.verify import verify
 
@@ -84,17 +86,12 @@ def verified(source: bytes, conversion: layoutsolve.Conversion, samples: int) ->
         ports = litert.describe(source).inputs
     names = [name for name, _, _ in OnnxRuntime(conversion.model.SerializeToString()).inputs]
     dynamic = any(-1 in port.signature for port in ports)
+    relation = Relation(conversion.permutations(inputs=True), conversion.permutations(inputs=False))
     for size in SIZES if dynamic else SIZES[:1]:
         shapes = [[size if each < 0 else each for each in port.signature] for port in ports]
         try:
-            return verify(
-                source,
-                conversion.model,
-                samples=samples,
-                shapes=dict(zip(names, shapes, strict=False)),
-                input_permutations=conversion.permutations(inputs=True),
-                output_permutations=conversion.permutations(inputs=False),
-            )
+            sampling = Sampling(samples=samples, shapes=dict(zip(names, shapes, strict=False)))
+            return verify(source, conversion.model, sampling, relation)
         except VerifyError as error:
             if size == SIZES[-1] or not dynamic:
                 raise

@@ -15,6 +15,7 @@ from layoutsolve.emit import stored
 from layoutsolve.errors import ConversionError
 from layoutsolve.verification.layer_accuracy import Compared
 from layoutsolve.verification.metrics import Kind, kind
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verify import verify
 
 
@@ -36,14 +37,9 @@ def check_model(source: bytes) -> list[Check]:
     """Check all operators of a model's main subgraph of which the conversion has the results."""
     conversion = layoutsolve.convert(source)
     found: list[Compared] = []
-    verify(
-        source,
-        conversion.model,
-        inside=(conversion.assignment.graph.values, stored(conversion.assignment)),
-        rounding=conversion.rounding,
-        thorough=True,
-        told=found.extend,
-    )
+    inside = conversion.assignment.graph.values, stored(conversion.assignment)
+    relation = Relation(inside=inside, rounding=conversion.rounding)
+    verify(source, conversion.model, relation=relation, thorough=True, told=found.extend)
     return [
         Check(each.operator.name, each.operator.index, port.name, kind(port), each.tally.farthest, each.tally.verdict())
         for each in found

@@ -29,7 +29,7 @@ import layoutsolve
 from layoutsolve import Assignment, Certificate, CertificateError, Conversion, ConversionError
 from layoutsolve.certification.certificate import Bound, CertifiedRow, _seal
 from layoutsolve.certification.checker import Recheck
-from layoutsolve.conversion.translation import content_of, emitted
+from layoutsolve.conversion.translation import FileOptions, content_of, emitted
 from layoutsolve.solver import OBJECTIVES
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restatement import Restated, restate
@@ -286,8 +286,13 @@ def of_rows(case: Case, rows: Assignment) -> Iterator[tuple[bytes, Certificate]]
         certificate.charged,
         certificate.unseen,
     )
-    model, external = emitted(
-        conversion.graph, conversion.boundary, rows, conversion.reading, conversion.provenance, certificate.opset
+    model, external, _ = emitted(
+        conversion.graph,
+        conversion.boundary,
+        rows,
+        conversion.reading,
+        conversion.provenance,
+        FileOptions(certificate.opset),
     )
     data = content_of(model, external, "")
     ways = stated.ways(chosen)

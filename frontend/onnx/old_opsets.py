@@ -22,7 +22,7 @@ from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
-from layoutsolve.proto.scopes import captures, graphs_of, names_in, needed, nodes_of, read_in, rename
+from layoutsolve.proto.scopes import captures, graphs_of, names_in, needed, nodes_of, rename
 
 _SCANS, _MASKS, _RESIZE, _CENTRES, _PADS, _FLAT = 9, 10, 10, 11, 11, 13
 """The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
@@ -41,9 +41,11 @@ class Meant:
     told: Mapping[str, str]
 
 
-def check(model: ModelProto, version: int, newest: int) -> None:
-    """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set."""
-    tensors, read = _tensors(model.graph), read_in(model.graph)
+def check(model: ModelProto, version: int, newest: int, read: AbstractSet[str]) -> None:
+    """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set; ``read`` is all that is
+    read or given in the model.
+    """
+    tensors = _tensors(model.graph)
     alive = needed(model.graph)
     for index, top in enumerate(model.graph.node):
         if index not in alive:
@@ -56,13 +58,12 @@ def check(model: ModelProto, version: int, newest: int) -> None:
                 raise UnsupportedError([Gap(0, index, node.op_type, next(iter(node.output), ""), reason, remedy)])
 
 
-def parted(model: ModelProto) -> ModelProto:
-    """A model whose graphs have no nodes that nothing depends on, nor masks of a Dropout, and read what nodes around
-    them compute from an Identity: the converter replaces results within one graph alone.
+def parted(model: ModelProto, read: AbstractSet[str]) -> ModelProto:
+    """A model whose graphs have no nodes that nothing depends on, nor masks of a Dropout that are not ``read``, and
+    read what nodes around them compute from an Identity: the converter replaces results within one graph alone.
     """
     made = ModelProto()
     made.CopyFrom(model)
-    read = read_in(made.graph)
     for node in nodes_of(made.graph):
         if node.op_type == "Dropout" and node.domain in DOMAINS and read.isdisjoint(node.output[1:]):
             del node.output[1:]

@@ -11,7 +11,7 @@ from layoutsolve.proto import rank_limits
 from layoutsolve.proto.fragile_operators import bring_back, is_fragile, set_aside
 from layoutsolve.proto.messages import DOMAINS, NEWEST_OPSET, ModelProto, native, opset_of
 from layoutsolve.proto.operator_schemas import is_still
-from layoutsolve.proto.scopes import nodes_of
+from layoutsolve.proto.scopes import nodes_of, read_in
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -38,11 +38,12 @@ def converted(model: ModelProto) -> ModelProto:
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
     model = _spelled(model)
-    check(model, version, LOWEST)
+    read = read_in(model.graph)
+    check(model, version, LOWEST, read)
     given, model = model, rank_limits.checked(model)
     if not all(is_still(op, "", version, LOWEST) for op in rank_limits.hidden(model)):
         rank_limits.check(given)  # which raises
-    made = _brought(parted(model), version)
+    made = _brought(parted(model, read), version)
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
     return made

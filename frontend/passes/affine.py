@@ -7,14 +7,14 @@ Runtimes that know a normalisation compute it as a product and a sum, with const
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import rewritten
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.graph import Array, Graph, Node, Value
 from layoutsolve.ir.names import Names
 
@@ -49,27 +49,24 @@ def folded(graph: Graph) -> Graph:
     """
     rows = [(given, row) for given, row in _rows(graph) if len(row) >= LENGTH]
     made = {row[-1]: (given, whole) for given, row in rows if (whole := _composed(graph, row)) is not None}
-    if not made:
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        if node not in made:
-            nodes.append(node)
-            continue
-        (given, whole), result = made[node], node.outputs[0]
-        steps = [("Add", "offset", whole.offset)] if whole.offset.any() else []
-        if (whole.factor != 1).any() or not steps:
-            steps.insert(0, ("Mul", "factor", whole.factor))
-        for number, (op, title, numbers) in enumerate(steps, 1):
-            constant = taken.derived(result, title)
-            values[constant] = Value(constant, "float32", numbers.shape, data=np.asarray(numbers, np.float32))
-            target = result
-            if number < len(steps):
-                target = taken.derived(result, "scaled")
-                values[target] = replace(values[result], name=target)
-            nodes.append(replace(node, op=op, inputs=(given, constant), outputs=(target,), attributes={}))
-            given = target
-    return rewritten(graph, nodes, values)
+    return substituted(graph, made, _nodes_of)
+
+
+def _nodes_of(last: Node, found: tuple[str, _Affine], values: dict[str, Value], taken: Names) -> Iterator[Node]:
+    """The product and the sum in place of the last operator of a row, as far as they change what is given."""
+    (given, whole), result = found, last.outputs[0]
+    steps = [("Add", "offset", whole.offset)] if whole.offset.any() else []
+    if (whole.factor != 1).any() or not steps:
+        steps.insert(0, ("Mul", "factor", whole.factor))
+    for number, (op, title, numbers) in enumerate(steps, 1):
+        constant = taken.derived(result, title)
+        values[constant] = Value(constant, "float32", numbers.shape, data=np.asarray(numbers, np.float32))
+        target = result
+        if number < len(steps):
+            target = taken.derived(result, "scaled")
+            values[target] = replace(values[result], name=target)
+        yield replace(last, op=op, inputs=(given, constant), outputs=(target,), attributes={})
+        given = target
 
 
 def _rows(graph: Graph) -> Iterable[tuple[str, list[Node]]]:

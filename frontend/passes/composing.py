@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.graph import Array, Dim, Graph, Node, Size, Value
 from layoutsolve.ir.names import Names
 
@@ -25,13 +25,8 @@ def replaced(
     """The same graph with nodes in place of each one of an operator of ONNX that ``fits``: ``nodes_for`` it, of which
     it notes the values and the names that are taken.
     """
-    if not any(node.op == op for node in graph.nodes):
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        composed = node.op == op and not node.domain and fits(graph, node)
-        nodes += nodes_for(node, values, taken) if composed else [node]
-    return used(graph, nodes, values)
+    composed = {node: op for node in graph.nodes if node.op == op and not node.domain and fits(graph, node)}
+    return substituted(graph, composed, lambda node, _, values, taken: nodes_for(node, values, taken))
 
 
 class Composer:

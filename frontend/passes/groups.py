@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.channel_rounding import IMAGE
-from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import BYTES, Graph, Node, Quant, Value
 from layoutsolve.ir.names import Names
@@ -29,20 +29,15 @@ def joined(graph: Graph, channels: int, budget: Budget) -> Graph:
     floats; 0 leaves all alone. What is written anew counts in the ``budget``.
     """
     together = {node: count for node in graph.nodes if channels and (count := _together(graph, node, channels)) > 1}
-    if not together:
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        count = together.get(node, 1)
-        if count > 1:
-            weights = _widened(values[node.inputs[1]], node.attributes["group"], count, taken)
-            if weights.data is not None:
-                budget.keep(weights.data)
-            values[weights.name] = weights
-            attributes = {**node.attributes, "group": node.attributes["group"] // count}
-            node = replace(node, inputs=(node.inputs[0], weights.name, *node.inputs[2:]), attributes=attributes)
-        nodes.append(node)
-    return used(graph, nodes, values)
+
+    def widened(node: Node, count: int, values: dict[str, Value], taken: Names) -> list[Node]:
+        weights = _widened(values[node.inputs[1]], node.attributes["group"], count, taken)
+        budget.keep(weights.constant)
+        values[weights.name] = weights
+        attributes = {**node.attributes, "group": node.attributes["group"] // count}
+        return [replace(node, inputs=(node.inputs[0], weights.name, *node.inputs[2:]), attributes=attributes)]
+
+    return substituted(graph, together, widened)
 
 
 def _together(graph: Graph, node: Node, channels: int) -> int:

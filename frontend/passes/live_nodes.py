@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from layoutsolve.ir.graph import OPENING, Graph, Node, Size, Value
+from layoutsolve.ir.names import Names
 from layoutsolve.ir.symbolic_sizes import Formula, free_symbols
 
 
@@ -47,6 +49,25 @@ def used(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Gr
 def rewritten(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Graph:
     """Graph with those of other nodes on which its outputs depend, and the values that these use."""
     return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
+
+
+Found = TypeVar("Found")
+
+
+def substituted(
+    graph: Graph,
+    found: Mapping[Node, Found],
+    nodes_for: Callable[[Node, Found, dict[str, Value], Names], Iterable[Node]],
+) -> Graph:
+    """The same graph with other nodes in place of some: ``nodes_for`` each, and what was found of it, which enters
+    values and takes names.
+    """
+    if not found:
+        return graph
+    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
+    for node in graph.nodes:
+        nodes += nodes_for(node, found[node], values, taken) if node in found else [node]
+    return rewritten(graph, nodes, values)
 
 
 def unlike(name: str, taken: Container[str]) -> str:

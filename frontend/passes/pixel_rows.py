@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from layoutsolve.frontend.passes.live_nodes import rewritten
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.graph import Graph, Node, Value
 from layoutsolve.ir.names import Names
 
@@ -20,17 +20,15 @@ _FIRST = (0, 3, 1, 2)
 
 def recognise(graph: Graph) -> Graph:
     """The same graph with convolutions of several channels in their place."""
-    images = {node: image for node in graph.nodes if (image := _image(graph, node)) is not None}
-    if not images:
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        nodes += [node] if node not in images else _of_pixels(graph, node, images[node], values, taken)
-    return rewritten(graph, nodes, values)
+    return substituted(
+        graph, {node: found for node in graph.nodes if (found := _image(graph, node)) is not None}, _of_pixels
+    )
 
 
-def _image(graph: Graph, node: Node) -> Value | None:
-    """The image whose rows a convolution reads, of which every window has whole pixels; None where there is none."""
+def _image(graph: Graph, node: Node) -> tuple[Value, int] | None:
+    """The image whose rows a convolution reads, of which every window has whole pixels, and how many channels it has;
+    None where there is none.
+    """
     if node.op != "Conv" or node.domain or node.attributes.get("group", 1) != 1:
         return None
     row, weights, view = graph.values[node.inputs[0]], graph.values[node.inputs[1]], graph.producer(node.inputs[0])
@@ -46,14 +44,13 @@ def _image(graph: Graph, node: Node) -> Value | None:
     sides = [node.attributes.get("strides", (1, 1))[1], *node.attributes.get("pads", (0,) * _IMAGE)[1::2]]
     whole = all(each % channels == 0 for each in (*sides, weights.data.shape[3]))
     plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET" and set(node.attributes.get("dilations", (1,))) == {1}
-    return image if channels > 1 and same and whole and plain else None
+    return (image, channels) if channels > 1 and same and whole and plain else None
 
 
-def _of_pixels(graph: Graph, node: Node, image: Value, values: dict[str, Value], taken: Names) -> list[Node]:
+def _of_pixels(node: Node, found: tuple[Value, int], values: dict[str, Value], taken: Names) -> list[Node]:
     """The image with its channels first, and the convolution of these; their values are entered."""
-    row, weights, channels = values[node.inputs[0]], values[node.inputs[1]], image.shape[3]
+    row, weights, (image, channels) = values[node.inputs[0]], values[node.inputs[1]], found
     turned, kernel = taken.derived(row.name, "pixels"), taken.derived(weights.name, "pixels")
-    assert isinstance(channels, int)
     data = weights.constant.reshape(*weights.constant.shape[0:3:2], -1, channels).transpose(_FIRST)
     values[turned] = replace(row, name=turned, shape=tuple(image.shape[axis] for axis in _FIRST))
     values[kernel] = replace(weights, name=kernel, shape=data.shape, data=data)

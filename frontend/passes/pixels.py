@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE
-from layoutsolve.frontend.passes.live_nodes import used
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Node, Value
 from layoutsolve.ir.names import Names
@@ -27,20 +27,15 @@ def filled(graph: Graph, channels: int, budget: Budget) -> Graph:
     """
     fitting = [node for node in graph.nodes if channels and _fits(graph, node, channels)]
     images = {node: image for node in fitting if (image := _image(graph, node))}
-    if not images:
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        if node not in images:
-            nodes.append(node)
-            continue
-        weights, pad = _widened(values[node.inputs[1]], channels, taken), _pad(values, images[node], channels, taken)
-        if weights.data is not None:
-            budget.keep(weights.data)
+
+    def widened(node: Node, image: str, values: dict[str, Value], taken: Names) -> list[Node]:
+        weights, pad = _widened(values[node.inputs[1]], channels, taken), _pad(values, image, channels, taken)
+        budget.keep(weights.constant)
         values[weights.name] = weights
-        nodes.append(replace(pad, origin=node.origin, region=node.region))
-        nodes.append(replace(node, inputs=(*pad.outputs, weights.name, *node.inputs[2:])))
-    return used(graph, nodes, values)
+        placed = replace(pad, origin=node.origin, region=node.region)
+        return [placed, replace(node, inputs=(*pad.outputs, weights.name, *node.inputs[2:]))]
+
+    return substituted(graph, images, widened)
 
 
 def _pad(values: dict[str, Value], name: str, channels: int, taken: Names) -> Node:

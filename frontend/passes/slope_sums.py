@@ -5,11 +5,12 @@ of what is read: the second is as much of it as the slope.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.live_nodes import rewritten
+from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.ir.graph import Graph, Node, Quant, Value
 from layoutsolve.ir.names import Names
 
@@ -34,12 +35,7 @@ class _Sum:
 def recognise(graph: Graph) -> Graph:
     """The same graph with LeakyRelu in place of such sums."""
     sums = {node: found for node in graph.nodes if (found := _sum(graph, node)) is not None}
-    if not sums:
-        return graph
-    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
-    for node in graph.nodes:
-        nodes += [node] if node not in sums else _bent(graph, node, sums[node], values, taken)
-    return rewritten(graph, nodes, values)
+    return substituted(graph, sums, partial(_bent, graph))
 
 
 def _sum(graph: Graph, node: Node) -> _Sum | None:

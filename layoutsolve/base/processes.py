@@ -39,12 +39,10 @@ def process(
     *arguments: str,
     apart: Iterable[str | os.PathLike[str]] = (),
     cwd: str | None = None,
-    stdin: Any = None,
-    stdout: Any = None,
-    stderr: Any = None,
-    text: bool = False,
+    **pipes: Any,
 ) -> subprocess.Popen[Any]:
-    """Start a process that runs ``main`` of a module, in this folder or in ``cwd``.
+    """Start a process that runs ``main`` of a module, in this folder or in ``cwd``, with its ``pipes`` (``stdin``,
+    ``stdout``, ``stderr`` and ``text``) as Popen takes them.
 
     Beside the current folder it imports nothing from the folders ``apart``, which are those of models.
     """
@@ -56,10 +54,7 @@ def process(
         [sys.executable, *_flags(), "-c", _PATHS + _RUN, told, *arguments],
         env={**environment, "PYTHONSAFEPATH": "1"},
         cwd=cwd,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        text=text,
+        **pipes,
     )
 
 

@@ -29,8 +29,8 @@ from layoutsolve.certification.certificate import Certificate
 from layoutsolve.conversion.arguments import Options
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.conversion.translation import content_of, emitted, kernels_of, reference
-from layoutsolve.emit import meant, serialise
+from layoutsolve.conversion.translation import FileOptions, content_of, emitted, kernels_of, reference
+from layoutsolve.emit import QuantForm, meant, serialise
 from layoutsolve.errors import CertificateError, ConversionError
 from layoutsolve.io.source import Content
 from layoutsolve.ir.budget import Budget
@@ -198,9 +198,8 @@ def _written(
     graph: Graph, assignment: Assignment, certificate: Certificate, made: Provenance, path: str, budget: Budget
 ) -> bytes:
     """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
-    apart = certificate.data is not None
-    asked = certificate.boundary, assignment, certificate.reading, made, certificate.opset, apart
-    model, external = emitted(graph, *asked, budget)
+    asked = FileOptions(certificate.opset, certificate.data is not None)
+    model, external, _ = emitted(graph, certificate.boundary, assignment, certificate.reading, made, asked, budget)
     if external is not None and digest_of(external.write) != certificate.data:
         raise CertificateError("the file of constants is not what the recorded rows are written as")
     return content_of(model, external, path)
@@ -237,9 +236,8 @@ def _check_count(
     try:
         given = {name for node in graph.nodes if node.op.startswith(KEPT) for name in node.outputs}
         found = recount(written, given, meant(assignment))
-        copies = (
-            price.copies if certificate.data is not None else copied_bytes(written, serialise(graph, kernels=kernels))
-        )
+        again = serialise(graph, quant=QuantForm(kernels)) if certificate.data is None else None
+        copies = price.copies if again is None else copied_bytes(written, again)
     except ValueError as error:
         raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
     inside = stated.inside(assignment)

@@ -8,10 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.conversion.graph_io import End, ends_of, every_end, metadata
 from layoutsolve.conversion.provenance import KEYS, WRITTEN, Provenance, outline
 from layoutsolve.conversion.stages import Stages
-from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, meant, pieces, place, serialise
+from layoutsolve.emit import (
+    LIMIT,
+    External,
+    Kernels,
+    QuantForm,
+    apply,
+    constant_bytes,
+    meant,
+    pieces,
+    place,
+    serialise,
+)
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.io.source import Content
@@ -43,36 +55,47 @@ def kernels_of(reading: Reading, target: Target) -> Kernels | None:
     return Kernels(frozenset(("", *target.domains)), reading.storage.weights in ("unsigned", "uint8"))
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """What is asked of a file: its operator set, by default the lowest that is enough, and whether its constants are
+    written beside it (``external_data``), by default where one file cannot hold them.
+    """
+
+    opset: int | None = None
+    external_data: bool | None = None
+
+
+_DEFAULT = FileOptions()
+
+
 def emitted(
     graph: Graph,
     boundary: Boundary,
     assignment: Assignment,
     reading: Reading,
     made: Provenance,
-    opset: int | None = None,
-    apart: bool | None = None,
+    asked: FileOptions = _DEFAULT,
     budget: Budget | None = None,
-    origins: dict[str, Origin] | None = None,
-) -> tuple[onnx.ModelProto, External | None]:
-    """The ONNX model of an assignment of the layouts of a graph, and its constants where they are kept ``apart``: by
-    default where one file cannot hold them. ``reading`` is how the source was read, ``made`` what the model says of how
-    it was made. ``origins`` are filled with where each node comes from, by its name.
+) -> tuple[onnx.ModelProto, External | None, dict[str, Origin]]:
+    """The ONNX model of an assignment of the layouts of a graph, its constants where they are beside it, and where each
+    node comes from, by its name. ``reading`` is how the source was read, ``made`` what the model says of how it was
+    made.
     """
     applied = apply(assignment, budget)
     ends = every_end(graph, boundary, assignment)
     stale = KEYS if graph.imports else ()  # of how a source in ONNX was made
     before = {key: value for key, value in applied.metadata.items() if key not in stale}
     facts = {**before, **metadata(ends, applied.metadata), **made.metadata}
-    external = External() if _apart(applied, apart) else None
+    external, origins = External() if _apart(applied, asked.external_data) else None, dict[str, Origin]()
     kernels = kernels_of(reading, assignment.goal.target)
     real = meant(assignment, applied) if kernels is None else frozenset()
     told = replace(applied, metadata=facts)
-    model = serialise(told, opset, external, budget, origins, kernels, real, reading.storage)
+    model = serialise(told, asked.opset, external, budget, origins, QuantForm(kernels, real, reading.storage))
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
     if graph.imports:
         _tell(model, {WRITTEN: outline(model)})
-    return model, external
+    return model, external, origins
 
 
 def _tell_copies(model: onnx.ModelProto, outputs: Sequence[End]) -> None:

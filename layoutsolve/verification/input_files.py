@@ -6,6 +6,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,26 @@ Data = Mapping[str, Array]
 """Arrays by the names of inputs, each in the source's order of dimensions: one sample, or with one dimension more in
 front as many as that says.
 """
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """What both models are run on: ``data``, of a model with states the steps of one sample, or so many ``samples``
+    that are drawn from ``seed``, by default as many as a few seconds allow. A model with states is run so many
+    ``steps`` in a row on each sample, by default three. ``shapes`` has that of a dynamic input by its name in the
+    result; without it dynamic dimensions have the first sizes that do for LiteRT.
+    """
+
+    seed: int = 0
+    samples: int | None = None
+    steps: int | None = None
+    data: Sequence[Data] = ()
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+DRAWN = Sampling()
+"""Inputs that are drawn from the seed 0."""
+
 
 _ONE = ""
 """What the array of a ``.npy`` file is called: it is that of the only input."""

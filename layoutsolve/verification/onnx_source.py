@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeGuard
 
 import numpy as np
 import onnx
@@ -18,7 +19,7 @@ from layoutsolve.frontend import is_tflite
 from layoutsolve.frontend.tflite.reading.model import port_names
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.input_files import Data
+from layoutsolve.verification.input_files import DRAWN, Sampling
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.layer_accuracy import Inspection
@@ -41,7 +42,7 @@ from layoutsolve.verification.runtimes import (
     of_result,
     runtime_of,
 )
-from layoutsolve.verification.tensor_locations import Inside, as_in_source
+from layoutsolve.verification.tensor_locations import SAME, Inside, Relation, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 
 SOURCE = "the source in ONNX Runtime"
@@ -57,87 +58,90 @@ HALF = 4e-3
 def verify(
     source: bytes | Path,
     model: bytes | Path,
+    sampling: Sampling = DRAWN,
+    relation: Relation = SAME,
     *,
-    seed: int = 0,
-    samples: int | None = None,
-    data: Sequence[Data] = (),
-    input_permutations: Mapping[str, Sequence[int]] | None = None,
-    output_permutations: Mapping[str, Sequence[int]] | None = None,
     rounds: bool = False,
-    inside: Inside | None = None,
     thorough: bool = False,
 ) -> Verification:
-    """Run both models on drawn data, or on what is given, and compare their outputs by position.
+    """Run both models on the same inputs, and compare their outputs by position.
 
-    The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
-    permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs with
-    that, which rounds elsewhere, and where LiteRT runs it and what is ``inside`` is known, what departs is compared
-    operator by operator. Floats in ONNX Runtime that depart pass where the source's own move as far by its graph
-    optimizations. A ``thorough`` comparison tells the accuracy of each tensor there, computed from the first input
-    without graph optimizations in both. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes are
-    found with which the source runs, or where an input or output is no tensor.
+    What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs with that, which
+    rounds elsewhere, and where LiteRT runs it and what is inside is known, what departs is compared operator by
+    operator. Floats in ONNX Runtime that depart pass where the source's own move as far by its graph optimizations. A
+    ``thorough`` comparison tells the accuracy of each tensor inside, computed from the first input without graph
+    optimizations in both. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes are found with
+    which the source runs, or where an input or output is no tensor.
     """
-    how = seed, samples, data, input_permutations, output_permutations
-    found = _verified(source, model, "all", *how)
+    found = _verified(source, model, "all", sampling, relation)
     if not found.passed and rounds:
-        found = _verified(source, model, "none", *how)
-    written = isinstance(model, bytes) and is_tflite(model)
-    if not found.passed and not written:
-        found = _by_levels(source, found, seed, data)
-    if not found.passed and inside is not None and isinstance(model, bytes) and written:
-        moved = input_permutations or {}, output_permutations or {}
-        with suppress(VerifyError):  # of what ONNX Runtime does not compute apart
-            found = _by_operator(source, model, inside, found, data, moved, rounds)
-    if inside is None or not thorough:
+        found = _verified(source, model, "none", sampling, relation)
+    if not found.passed:
+        found = _explained(source, model, sampling, relation, found, rounds)
+    if relation.inside is None or not thorough:
         return found
-    layers = _layers(source, model, inside, seed, data, input_permutations or {})
+    layers = _layers(source, model, sampling, relation.input_permutations, relation.inside)
     apart = next((each for each in layers if each.maximum > FLOAT_TOLERANCE), None)
     note = "" if apart is None else f"first beyond the threshold is operator {apart.index} {apart.operator}"
     departure = None if found.inspection is None else found.inspection.departure
     return replace(found, inspection=Inspection(len(layers), departure, note, layers, BASIS))
 
 
+def _explained(
+    source: bytes | Path, model: bytes | Path, sampling: Sampling, relation: Relation, found: Verification, rounds: bool
+) -> Verification:
+    """A comparison that does not pass, with what roundings of the source itself come to, or those of each operator."""
+    if not _in_tflite(model):
+        return _by_levels(source, found, sampling)
+    with suppress(VerifyError):  # of what ONNX Runtime does not compute apart
+        return _by_operator(source, model, sampling, relation, found, rounds)
+    return found
+
+
+def _in_tflite(model: bytes | Path) -> TypeGuard[bytes]:
+    """Whether a result is in TensorFlow Lite, which is given as bytes."""
+    return isinstance(model, bytes) and is_tflite(model)
+
+
 def _verified(
     source: bytes | Path,
     model: bytes | Path,
     level: Level,
-    seed: int,
-    samples: int | None,
-    data: Sequence[Data],
-    input_permutations: Mapping[str, Sequence[int]] | None,
-    output_permutations: Mapping[str, Sequence[int]] | None,
+    sampling: Sampling,
+    relation: Relation,
     of_source: Level | None = None,
 ) -> Verification:
-    second, moved = _runtime(source, model, level), input_permutations or {}
+    """The outputs of both at a level of graph optimizations, or those of the source at a level ``of_source``."""
+    second, moved = _runtime(source, model, level), relation.input_permutations
     pinned = _pinned(second, moved)
-    first, given, numbers = _drawn(source, of_source or level, pinned, data, seed)
+    first, given, numbers = _drawn(source, of_source or level, pinned, sampling)
     runs = list[tuple[list[Array], list[Array]]]()
     began, used = time.monotonic(), list[int]()
-    for sample, fed, truth in _runs(first, given, numbers, seed, SAMPLES if samples is None else samples):
+    for sample, fed, truth in _runs(first, given, numbers, sampling):
         with of_result():
             results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
         if not runs:
             before = fed, truth
         runs.append((truth, results))
         used.append(sample)
-        if samples is None and time.monotonic() - began > SECONDS:
+        if sampling.samples is None and time.monotonic() - began > SECONDS:
             break
     steps = second.ports if isinstance(second, LiteRTModel) else ()
-    found = _compared(second.outputs, runs, output_permutations or {}, steps)
+    found = _compared(second.outputs, runs, relation.output_permutations, steps)
     if not all(each.agrees for each in found):
         _check_repeats(first, *before)
     kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
     known = [*islice(tries(first.inputs), max(numbers) + 1)]
     turns = dict.fromkeys(numbers[each % len(numbers)] for each in used) if given is None and _is_open(first) else ()
     sizes = tuple(", ".join(f"{name}={size}" for name, size in known[number].items()) for number in turns)
-    return Verification(tuple(found), seed, len(runs), distributions=kinds, sizes=sizes)
+    return Verification(tuple(found), sampling.seed, len(runs), distributions=kinds, sizes=sizes)
 
 
-def _by_levels(source: bytes | Path, found: Verification, seed: int, data: Sequence[Data]) -> Verification:
+def _by_levels(source: bytes | Path, found: Verification, sampling: Sampling) -> Verification:
     """A comparison that does not pass, with how far the source's own results move by ONNX Runtime's optimizations: as
     far as rounding may move them, which is far where outputs are sigmoids near zero, or what cancels out.
     """
-    own = _verified(source, source, "none", seed, found.samples, data, None, None, "all")
+    own = _verified(source, source, "none", replace(sampling, samples=found.samples), SAME, "all")
     pairs = zip(found.outputs, own.outputs, strict=True)
     outputs = (replace(each, accumulated=by.distance if each.kind == "float" else None) for each, by in pairs)
     return replace(found, outputs=tuple(outputs))
@@ -163,14 +167,19 @@ def _check_repeats(source: OnnxRuntime, fed: Mapping[str, Array], truth: Sequenc
 
 
 def _drawn(
-    source: bytes | Path, level: Level, pinned: Pinned, data: Sequence[Data], seed: int
+    source: bytes | Path, level: Level, pinned: Pinned, sampling: Sampling
 ) -> tuple[OnnxRuntime, list[list[Array]] | None, Sequence[int]]:
     """The source, the inputs that are given for it, None where they are drawn, and the choices of sizes for these."""
     runtime = OnnxRuntime(source, level=level, pinned=pinned)
-    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in runtime.inputs)
-    given = given_samples(data, [port.name for port in ports], ports) if data else None
+    given = _given(runtime, sampling)
     drawn = given is None and _is_open(runtime)
-    return runtime, given, choices(source, level, seed, pinned) if drawn else (0,)
+    return runtime, given, choices(source, level, sampling.seed, pinned) if drawn else (0,)
+
+
+def _given(runtime: OnnxRuntime, sampling: Sampling) -> list[list[Array]] | None:
+    """The inputs that are given for a source, None where they are drawn."""
+    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in runtime.inputs)
+    return given_samples(sampling.data, [port.name for port in ports], ports) if sampling.data else None
 
 
 def _is_open(runtime: OnnxRuntime) -> bool:
@@ -181,26 +190,28 @@ def _is_open(runtime: OnnxRuntime) -> bool:
 def _by_operator(
     source: bytes | Path,
     model: bytes,
-    inside: Inside,
+    sampling: Sampling,
+    relation: Relation,
     found: Verification,
-    data: Sequence[Data],
-    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
     rounds: bool,
 ) -> Verification:
     """A comparison that does not pass, with what roundings accumulate to where each operator by itself is right, and
     the first one that is not. Steps are what they are; of floats the source tells what they come to, whose results
     within are rounded once more.
     """
+    if relation.inside is None:
+        return found
     second = LiteRTModel(model, tuple(port_names(parse(model), inputs) for inputs in (True, False)))  # type: ignore[arg-type]
-    pinned = _pinned(second, moved[0])
-    first, given, numbers = _drawn(source, "none", pinned, data, found.seed)
-    operators, runs, noise = Operators(_loaded(source), model, inside, pinned), [], []
+    moved, back = relation.input_permutations, relation.output_permutations
+    pinned = _pinned(second, moved)
+    first, given, numbers = _drawn(source, "none", pinned, sampling)
+    operators, runs, noise = Operators(_loaded(source), model, relation.inside, pinned), [], []
     with LiteRT() as litert:
-        for _, fed, truth in _runs(first, given, numbers, found.seed, found.samples):
-            stand = [stored(fed[name], moved[0].get(name)) for name, _, _ in second.inputs]
+        for _, fed, truth in _runs(first, given, numbers, replace(sampling, samples=found.samples)):
+            stand = [stored(fed[name], moved.get(name)) for name, _, _ in second.inputs]
             runs.append((operators.run(litert, stand, fed), list(litert.run(model, stand).results)))
             noise.append((truth, operators.noisy(fed)))
-    inspection, ends = operators.inspection(), _compared(second.outputs, runs, moved[1], second.ports)
+    inspection, ends = operators.inspection(), _compared(second.outputs, runs, back, second.ports)
     alone = all(name in operators.names or end.agrees for name, end in zip(first.outputs, ends, strict=True))
     if inspection.departure is not None or not alone:
         return replace(found, inspection=inspection)
@@ -251,10 +262,9 @@ def _compared(
 def _layers(
     source: bytes | Path,
     model: bytes | Path,
-    inside: Inside,
-    seed: int,
-    data: Sequence[Data],
+    sampling: Sampling,
     moved: Mapping[str, Sequence[int]],
+    inside: Inside,
 ) -> tuple[Layer, ...]:
     """The accuracy of each tensor that both models have, in the order of the source's operators."""
     values, places = inside
@@ -269,11 +279,9 @@ def _layers(
     of_model = _within(model, [places[name].name for name in names])
     pinned = _pinned(of_model, moved)
     of_source = _giving(first, names, pinned)
-    ports = tuple(Port(name, dtype_of(name, told), (), (), (), ()) for name, told, _ in of_source.inputs)
-    given = given_samples(data, [name for name, _, _ in of_source.inputs], ports) if data else None
-    open_sizes = any(not isinstance(size, int) for _, _, shape in of_source.inputs for size in shape)
-    number = surviving(source, "none", seed, pinned) if given is None and open_sizes else 0
-    _, fed, truth = next(_runs(of_source, given, (number,), seed, 1))
+    given = _given(of_source, sampling)
+    number = surviving(source, "none", sampling.seed, pinned) if given is None and _is_open(of_source) else 0
+    _, fed, truth = next(_runs(of_source, given, (number,), replace(sampling, samples=1)))
     with of_result():
         results = of_model.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
     found = []
@@ -288,14 +296,14 @@ def _layers(
 
 def _made(model: bytes | Path) -> Collection[str]:
     """The tensors that the operators of a model give."""
-    if isinstance(model, bytes) and is_tflite(model):
+    if _in_tflite(model):
         return numbers(parse(model).subgraphs[0])
     return {name for node in _loaded(model).graph.node for name in node.output}
 
 
 def _within(model: bytes | Path, names: Sequence[str]) -> OnnxRuntime | Within:
     """A result that gives tensors within it."""
-    if isinstance(model, bytes) and is_tflite(model):
+    if _in_tflite(model):
         return Within(model, names)
     return _giving(_loaded(model), names)
 
@@ -315,14 +323,15 @@ def _giving(model: onnx.ModelProto, names: Sequence[str], pinned: Pinned = Mappi
 
 
 def _runs(
-    runtime: OnnxRuntime, given: list[list[Array]] | None, numbers: Sequence[int], seed: int, samples: int
+    runtime: OnnxRuntime, given: list[list[Array]] | None, numbers: Sequence[int], sampling: Sampling
 ) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
     """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made
     up in some choices of sizes, in turn.
     """
     names = [name for name, _, _ in runtime.inputs]
     known = [next(islice(tries(runtime.inputs), number, None)) for number in numbers]
-    drawn = (made_up(runtime, known[sample % len(known)], [seed, sample], sample) for sample in range(samples))
+    samples = range(SAMPLES if sampling.samples is None else sampling.samples)
+    drawn = (made_up(runtime, known[sample % len(known)], [sampling.seed, sample], sample) for sample in samples)
     wanted = drawn if given is None else (dict(zip(names, each, strict=True)) for each in given)
     refused, done = "", 0
     for sample, fed in enumerate(wanted):

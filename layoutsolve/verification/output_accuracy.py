@@ -12,13 +12,14 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.input_files import Data
+from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, Samples, drawn
 from layoutsolve.verification.layer_accuracy import Inspector
 from layoutsolve.verification.metrics import FLOAT16_TOLERANCE, FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.model_inputs import as_converted, feeds, sizes_of
 from layoutsolve.verification.runtimes import LiteRT, Port, RefusedError, Run, Runtime, of_result, stepped
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification
 
 Results = tuple[Array, Array, Array | None]
@@ -59,29 +60,25 @@ class Bench:
     runtime: Runtime
     ports: Run
     allowed: Sequence[Limits]
-    seed: int
-    steps: int | None
-    data: Sequence[Data]
-    shapes: Mapping[str, Sequence[int]]
-    input_permutations: Mapping[str, Sequence[int]]
-    output_permutations: Mapping[str, Sequence[int]]
+    sampling: Sampling
+    relation: Relation
     keep: bool = False
     detections: Sequence[Sequence[int]] = ()
     open: tuple[int, int] = SIZES[0]
     other: tuple[int, int] | None = None
     used: list[int] = field(default_factory=list)
 
-    def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
+    def judged(self, main: bytes, judged: bytes, inspector: Inspector | None) -> Verification:
         """All outputs, by the truth that fits and on as many inputs as make a difference."""
         _check_counts(self.runtime, self.ports)
-        usual, most = self.enough(inspector)
+        (usual, most), samples = self.enough(inspector), self.sampling.samples
         wanted = self.inputs(most if samples is None else samples)
         began, runs = time.monotonic(), list[_Ran]()
         for sample, steps in enumerate(wanted):
             try:
                 runs.append(self._ran(main, judged, steps, inspector))
             except RefusedError as error:
-                if error.result or self.data or (sample == len(wanted) - 1 and not runs):
+                if error.result or self.sampling.data or (sample == len(wanted) - 1 and not runs):
                     raise
                 continue
             self.used.append(sample)
@@ -103,9 +100,10 @@ class Bench:
         return self._outputs([each.plain for each in runs])
 
     def _verification(self, found: tuple[OutputComparison, ...], wanted: Sequence[list[list[Array]]]) -> Verification:
-        kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
-        sizes = self.said_sizes() if not self.data else ()
-        return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds, sizes=sizes)
+        seed, drawn = self.sampling.seed, not self.sampling.data
+        kinds = tuple(DISTRIBUTIONS[each] for each in self.used if drawn and each < len(DISTRIBUTIONS))
+        sizes = self.said_sizes() if drawn else ()
+        return Verification(found, seed, len(self.used), len(wanted[0]), distributions=kinds, sizes=sizes)
 
     def said_sizes(self) -> tuple[str, ...]:
         """The sizes that dynamic dimensions had, for people; none where there are no such dimensions."""
@@ -133,7 +131,7 @@ class Bench:
 
     def size(self, main: bytes) -> tuple[int, int]:
         """The first of the sizes of dynamic dimensions with which LiteRT computes anything."""
-        tried = () if self.data or self.sizes(SIZES[0]) == self.sizes(SIZES[-1]) else SIZES
+        tried = () if self.sampling.data or self.sizes(SIZES[0]) == self.sizes(SIZES[-1]) else SIZES
         return next((size for size in tried if self._computes(main, size)), SIZES[0])
 
     def another(self, main: bytes) -> tuple[int, int] | None:
@@ -141,7 +139,7 @@ class Bench:
         for no other.
         """
         first, others = self.open
-        tried = () if self.data else ((first + 1, others + 1), (first + 1, others), (first, others + 1))
+        tried = () if self.sampling.data else ((first + 1, others + 1), (first + 1, others), (first, others + 1))
         new = (size for size in tried if self.sizes(size) != self.sizes(self.open))
         return next((size for size in new if self._computes(main, size)), None)
 
@@ -165,26 +163,26 @@ class Bench:
         """
         names = [name for name, _, _ in self.runtime.inputs[: len(self.ports.inputs)]]
         states = bool(self.runtime.following)
-        if self.data:
-            moved = map(self.input_permutations.get, names)
+        if self.sampling.data:
+            moved = map(self.relation.input_permutations.get, names)
             ports = [*map(as_converted, self.ports.inputs, self.runtime.inputs, moved)]
-            found = given_samples(self.data, names, ports)
+            found = given_samples(self.sampling.data, names, ports)
             return [found] if states else [[each] for each in found]
         if not self.ports.inputs and not states:
             samples = 1
-        steps = (STEPS if states else 1) if self.steps is None else self.steps
+        steps = (STEPS if states else 1) if self.sampling.steps is None else self.sampling.steps
         return Samples(samples, lambda sample: [self._drawn(sample, step) for step in range(steps)])
 
     def _drawn(self, sample: int, step: int) -> list[Array]:
         """Inputs of a sample; those of its first step do not depend on there being others."""
-        generator = np.random.default_rng([self.seed, sample, step] if step else [self.seed, sample])
+        generator = np.random.default_rng([self.sampling.seed, sample, *([step] if step else [])])
         each = zip(self.ports.inputs, self.sizes(self._open(sample)), self.allowed, strict=True)
         return [drawn(port.dtype, size, generator, sample, allowed) for port, size, allowed in each]
 
     def sizes(self, size: tuple[int, int]) -> list[tuple[int, ...]]:
         """The shapes of inputs, whose dynamic dimensions have a size."""
         return [
-            sizes_of(port, self.shapes.get(name), stored, self.input_permutations.get(name), size)
+            sizes_of(port, self.sampling.shapes.get(name), stored, self.relation.input_permutations.get(name), size)
             for (name, _, stored), port in zip(self.runtime.inputs, self.ports.inputs, strict=False)
         ]
 
@@ -205,7 +203,7 @@ class Bench:
             raise
         for run in (*truth, *plain):
             self._clear(run)
-        names, moved = self.runtime.outputs, self.output_permutations
+        names, moved = self.runtime.outputs, self.relation.output_permutations
 
         def paired(runs: list[Run], source: bytes) -> list[list[Results]]:
             fast = _delegated(litert, source, steps, self.keep)
@@ -231,7 +229,7 @@ class Bench:
 
     def fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
         """The inputs of a sample as the ONNX model takes them."""
-        return [feeds(self.runtime, inputs, self.input_permutations) for inputs in steps]
+        return [feeds(self.runtime, inputs, self.relation.input_permutations) for inputs in steps]
 
 
 def _gives_numbers(runs: Sequence[Run]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -19,6 +19,26 @@ from layoutsolve.verification.runtimes import Port
 
 Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
 """The values of the graph that layouts are of, and where each is found in the ONNX model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """How a result is related to its source. The permutations are, by names in the result, how an input or output is
+    stored: ``stored = transpose(original, permutation)``. ``inside`` is where tensors within it are, None where these
+    are not known. ``signature`` is the one that was converted, ``rounding`` are the operators, by subgraph and index,
+    that round activations in the result as well, and ``symmetric`` says that weights were rounded.
+    """
+
+    input_permutations: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    output_permutations: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    inside: Inside | None = None
+    signature: str = ""
+    rounding: Collection[tuple[int, int]] = ()
+    symmetric: bool = False
+
+
+SAME = Relation()
+"""Inputs and outputs are stored as in the source, and nothing is known of what lies within."""
 
 
 @dataclass(frozen=True, eq=False)

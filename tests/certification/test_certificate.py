@@ -22,7 +22,7 @@ from experiments.make.demo import mobilenet
 from layoutsolve import Assignment, Boundary, Certificate, CertificateError, certify, check_certificate
 from layoutsolve.certification.certificate import CertifiedRow, _seal
 from layoutsolve.cli.command_line import main
-from layoutsolve.conversion.translation import content_of, emitted
+from layoutsolve.conversion.translation import FileOptions, content_of, emitted
 from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.solver.proof.dual_bound import DualValues
 from layoutsolve.solver.proof.restatement import restate
@@ -352,8 +352,13 @@ def certified_rows(name: str, rows: Assignment) -> tuple[bytes, Certificate]:
     _, conversion = converted(name)
     certificate, chosen = case(name)[2], [rows.row(number) for number in range(len(rows.rows))]
     stated = restate(conversion.graph, conversion.boundary, rows.goal, [row.layouts for row in chosen])
-    model, external = emitted(
-        conversion.graph, conversion.boundary, rows, conversion.reading, conversion.provenance, certificate.opset
+    model, external, _ = emitted(
+        conversion.graph,
+        conversion.boundary,
+        rows,
+        conversion.reading,
+        conversion.provenance,
+        FileOptions(certificate.opset),
     )
     data = content_of(model, external, "")
     values = ranked(rows.price, stated.claimed)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from layoutsolve.emit import Kernels, nodes_of, serialise
+from layoutsolve.emit import Kernels, QuantForm, nodes_of, serialise
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.ir.graph import Array
@@ -37,7 +37,8 @@ CASES = [
 def written(source: bytes, quant: str) -> onnx.ModelProto:
     """The reference graph as it stands, written in a way."""
     graph = read(source, "case", Reading(quant=quant))
-    return serialise(graph, kernels=KERNELS if quant == "qoperator" else None, storage=Storage(weights="selected"))
+    kernels = KERNELS if quant == "qoperator" else None
+    return serialise(graph, quant=QuantForm(kernels, storage=Storage(weights="selected")))
 
 
 def last(model: onnx.ModelProto, case: Model) -> list[Array]:

@@ -11,6 +11,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.cli.command_line import main
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 
@@ -117,12 +118,8 @@ def test_in_python() -> None:
     )
     assert conversion.permutations(inputs=True) == {"image": (0, 3, 1, 2), "depth": (3, 2, 1, 0)}
     assert conversion.permutations(inputs=False) == {"sum": (0, 3, 1, 2)}
-    checked = verify(
-        two_inputs(),
-        conversion.model,
-        input_permutations=conversion.permutations(inputs=True),
-        output_permutations=conversion.permutations(inputs=False),
-    )
+    relation = Relation(conversion.permutations(inputs=True), conversion.permutations(inputs=False))
+    checked = verify(two_inputs(), conversion.model, relation=relation)
     assert checked.passed
     again = layoutsolve.convert(
         two_inputs(), inputs={"depth": ("NHWC", "CWHN"), "image": "nchw"}, outputs={"sum": "free"}

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 import layoutsolve
-from layoutsolve.emit import nodes_of, serialise
+from layoutsolve.emit import QuantForm, nodes_of, serialise
 from layoutsolve.emit.runtime_folding import FOLDED
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.ir.storage_options import Storage
@@ -229,7 +229,7 @@ WANTED = Storage(float_rows=8, float_pixels=64, float_terms=12)
 def test_of_what_a_target_wants_in_floats(seed: int, side: int, channels: Sequence[int], floats: str) -> None:
     """It runs in floats at all levels, on weights that are dequantized on loading, and computes the same."""
     graph = separable(GraphBuilder(), seed, side, channels)
-    model = serialise(graph, storage=WANTED)
+    model = serialise(graph, quant=QuantForm(storage=WANTED))
     operators = Counter(node.op_type for node in nodes_of(model.graph))
     assert operators["Cast"] == len(floats.split()) and not any(
         node.op_type == "Cast" for node in nodes_of(serialise(graph).graph)
@@ -269,7 +269,7 @@ def test_sizes_that_are_not_known_count_as_one() -> None:
     x = b.input("batch", 4, dtype="int8", quant=ACTIVATION)
     graph = b.graph(b.op("MatMul", x, weights, shape=("batch", 4), dtype="int8", quant=ACTIVATION))
     for rows, casts in ((0, 0), (1, 1)):
-        model = serialise(graph, storage=Storage(float_rows=rows))
+        model = serialise(graph, quant=QuantForm(storage=Storage(float_rows=rows)))
         assert Counter(node.op_type for node in nodes_of(model.graph))["Cast"] == casts
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import layoutsolve
 from experiments.make.demo import BLOCKS, mobilenet
-from layoutsolve.emit import Kernels, nodes_of, serialise
+from layoutsolve.emit import Kernels, QuantForm, nodes_of, serialise
 from layoutsolve.emit.qlinear import _FORMS
 from layoutsolve.errors import OptionError
 from layoutsolve.ir.graph import Array, Graph, Quant
@@ -140,7 +140,7 @@ def given(graph: Graph, seed: int) -> dict[str, Array]:
 
 
 def kinds(graph: Graph, kernels: Kernels | None) -> list[str]:
-    return [node.op_type for node in nodes_of(serialise(graph, kernels=kernels).graph)]
+    return [node.op_type for node in nodes_of(serialise(graph, quant=QuantForm(kernels)).graph)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -148,7 +148,7 @@ def kinds(graph: Graph, kernels: Kernels | None) -> list[str]:
 def test_bytes_are_those_of_the_quant_pattern(family: Callable[[Bytes], Graph], seed: int) -> None:
     """One operator, which gives at every level what the pattern gives at the level at which it is made the same."""
     graph = family(Bytes(seed))
-    pattern, written = serialise(graph).SerializeToString(), serialise(graph, kernels=EVERY)
+    pattern, written = serialise(graph).SerializeToString(), serialise(graph, quant=QuantForm(EVERY))
     assert [node.op_type[:7] for node in written.graph.node] in (["QLinear"], ["QGemm"])
     feeds = given(graph, seed)
     (expected,) = OnnxRuntime(pattern, threads=1, level="all").run(feeds)
@@ -163,7 +163,7 @@ def test_bytes_are_those_of_the_quant_pattern(family: Callable[[Bytes], Graph], 
 def test_only_what_is_allowed(family: Callable[[Bytes], Graph], seed: int) -> None:
     """Without ONNX Runtime's domain only ONNX's own operators, and a model that imports nothing else."""
     graph = family(Bytes(seed))
-    model = serialise(graph, kernels=OWN)
+    model = serialise(graph, quant=QuantForm(OWN))
     assert {each.domain for each in model.opset_import} == {""}
     assert ("DequantizeLinear" in kinds(graph, OWN)) == (family not in (convolution, product))
     assert kinds(graph, None) == kinds(graph, Kernels(frozenset(), saturate=False))

@@ -19,7 +19,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 import layoutsolve
 from experiments.compare import processors
-from layoutsolve.emit import nodes_of, serialise
+from layoutsolve.emit import QuantForm, nodes_of, serialise
 from layoutsolve.emit.writer import Kernels
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
@@ -71,7 +71,7 @@ def forced(model: onnx.ModelProto, exact: bool) -> onnx.ModelProto:
 def test_either_form(seed: int, tmp_path: Path) -> None:
     """Every branch gives what weights without a sign give, and is gone once the model is loaded."""
     graph = made(seed)
-    model, right = serialise(graph, storage=SELECTED), serialise(weights.stored(graph, "unsigned"))
+    model, right = serialise(graph, quant=QuantForm(storage=SELECTED)), serialise(weights.stored(graph, "unsigned"))
     onnx.checker.check_model(model, full_check=True)
     assert selects(model) == len(saturating(graph))
     feeds = given(graph, seed)
@@ -97,9 +97,9 @@ def test_zero_points_of_layers(kernels: Kernels | None, tmp_path: Path) -> None:
         matrix = b.constant(b.random.integers(-128, 128, (size, 16)), "int8", quant)
         x = b.op("MatMul", x, matrix, shape=(4, 16), dtype=b.dtype, quant=b.steps(1.0))
     graph = b.graph(x)
-    model = serialise(graph, storage=SELECTED, kernels=kernels)
+    model = serialise(graph, quant=QuantForm(kernels, storage=SELECTED))
     assert selects(model) == 12
-    feeds, right = given(graph, 0), serialise(weights.stored(graph, "unsigned"), kernels=kernels)
+    feeds, right = given(graph, 0), serialise(weights.stored(graph, "unsigned"), quant=QuantForm(kernels))
     expected = loaded(right, tmp_path)[0].run(None, feeds)
     for exact in (True, False):
         assert all(map(np.array_equal, loaded(forced(model, exact), tmp_path)[0].run(None, feeds), expected))
@@ -114,7 +114,7 @@ def test_some_saturate_and_some_do_not() -> None:
         b.random.integers(-60, 61, (8, 4, 3, 3)), "int8", Quant(np.array([0.01], "f4"), np.zeros(1, "i1"))
     )
     graph = b.last("Conv", x, small, shape=(1, 8, 4, 4), kernel_shape=[3, 3])
-    assert not saturating(graph) and serialise(graph, storage=SELECTED) == serialise(graph)
+    assert not saturating(graph) and serialise(graph, quant=QuantForm(storage=SELECTED)) == serialise(graph)
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
@@ -410,7 +410,7 @@ def test_other_processors(families: Sequence[Callable[[], Iterator[Graph]]], pro
                 continue
             for storage in (PLAIN, SELECTED):
                 name = f"{family.__name__} {number} {way} {storage.weights}"
-                model = serialise(graph, storage=storage, kernels=kernels)
+                model = serialise(graph, quant=QuantForm(kernels, storage=storage))
                 (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
             if selects(model) or family in (averages, convolutions):
                 differ.add(name.replace("selected", "source"))

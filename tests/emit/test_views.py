@@ -12,7 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.certification.audit import recount
-from layoutsolve.emit import meant, nodes_of, serialise, views
+from layoutsolve.emit import QuantForm, meant, nodes_of, serialise, views
 from layoutsolve.ir.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.audited import audited
@@ -81,7 +81,7 @@ def test_views_are_behind(seed: int) -> None:
     graph, made = viewed(seed)
     found = views.meant(graph)
     assert found == frozenset(made)
-    before, after = serialise(graph), serialise(graph, meant=found)
+    before, after = serialise(graph), serialise(graph, quant=QuantForm(meant=found))
     counts = [Counter(node.op_type for node in nodes_of(model.graph)) for model in (before, after)]
     assert all(counts[0][name] == counts[1][name] for name in views.VIEWS)
     assert sum(counts[1].values()) <= sum(counts[0].values()) + 1

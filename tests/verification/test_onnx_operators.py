@@ -13,6 +13,7 @@ import layoutsolve
 from layoutsolve.emit import stored
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification import onnx_source
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import Verification
 
 SCALES = {"x": 0.02, "w": 0.01, "y": 0.02, "n": 0.03}
@@ -61,7 +62,9 @@ def verified(source: onnx.ModelProto, written: onnx.ModelProto, *, rounds: bool 
     """A source beside what is written of a model."""
     made = layoutsolve.convert(written, to="tflite")
     inside = made.assignment.graph.values, stored(made.assignment)
-    return onnx_source.verify(source.SerializeToString(), made.content(""), rounds=rounds, inside=inside)
+    return onnx_source.verify(
+        source.SerializeToString(), made.content(""), relation=Relation(inside=inside), rounds=rounds
+    )
 
 
 @pytest.mark.parametrize("normal", ["LayerNormalization", "InstanceNormalization"])

@@ -15,9 +15,11 @@ from layoutsolve.emit import serialise
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import read
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_sampling import smooth
 from layoutsolve.verification.metrics import Distance
 from layoutsolve.verification.runtimes import LiteRT
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import PLAIN, TWIN, OutputComparison
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder, Quant
@@ -39,7 +41,7 @@ def addition(dtype: str = "float32", offset: float = 0.5) -> bytes:
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_right_model_passes(dtype: str) -> None:
     source = addition(dtype)
-    found = verify(source, serialise(read(source)), samples=2, seed=3, shapes={"x": (2, 4, 6, 3)})
+    found = verify(source, serialise(read(source)), Sampling(3, 2, shapes={"x": (2, 4, 6, 3)}))
     assert found.passed
     (output,) = found.outputs
     assert output.kind == ("float" if dtype == "float32" else "quantized")
@@ -60,7 +62,7 @@ def test_permuted_boundary() -> None:
     for port in (*model.graph.input, *model.graph.output):
         for dim, size in zip(port.type.tensor_type.shape.dim, (1, 3, 4, 6), strict=True):
             dim.dim_value = size
-    found = verify(addition(), model, input_permutations={"x": (0, 3, 1, 2)}, output_permutations={"out": (0, 3, 1, 2)})
+    found = verify(addition(), model, relation=Relation({"x": (0, 3, 1, 2)}, {"out": (0, 3, 1, 2)}))
     assert found.passed
 
 

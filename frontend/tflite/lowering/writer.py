@@ -27,7 +27,6 @@ from layoutsolve.ir.graph import (
     Node,
     Origin,
     Quant,
-    Region,
     Shape,
     Size,
     Value,
@@ -211,23 +210,18 @@ class Writer:
         *,
         real: str | None = None,
         storage: bool = False,
-        pattern: bool = False,
-        domain: str = "",
         **attributes: object,
     ) -> Value:
         """Write an ONNX operator with one output, and return that. ``real`` is its element type, by default that of its
-        first input.
+        first input; a ``domain`` among the attributes is the operator's.
         """
-        self._check_operator(op, domain)
+        node = Node(op, (), (), attributes, storage=storage, domain=str(attributes.pop("domain", "")))
+        self._check_operator(op, node.domain)
         given = next((value for value in inputs if value is not None), None)
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
             raise self.wrong(f"gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
-        outputs = [(tuple(shape), slot)]
-        made = self.write_many(
-            op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
-        )
-        return made[0]
+        return self.write_node(node, inputs, [(tuple(shape), slot)])[0]
 
     def write_many(
         self,
@@ -236,8 +230,6 @@ class Writer:
         outputs: Sequence[tuple[Shape, Slot]],
         *,
         storage: bool = False,
-        pattern: bool = False,
-        regions: tuple[Region, ...] = (),
         domain: str = "",
         attributes: Mapping[str, object] | None = None,
         **more: object,
@@ -246,7 +238,15 @@ class Writer:
 
         Attributes are given by name, or as a mapping where any name may occur.
         """
-        self._check_operator(op, domain)
+        stated = {**(attributes or {}), **more}
+        return self.write_node(Node(op, (), (), stated, storage=storage, domain=domain), inputs, outputs)
+
+    def write_node(
+        self, node: Node, inputs: Sequence[Value | None], outputs: Sequence[tuple[Shape, Slot]]
+    ) -> list[Value]:
+        """Write a node of which inputs, outputs, origin and subgraph are not decided yet, and return its outputs."""
+        op = node.op
+        self._check_operator(op, node.domain)
         for _, slot in outputs:
             if slot.dtype in ("int2", *PACKED):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantize all but constants to 8 or 16 bits")
@@ -256,11 +256,11 @@ class Writer:
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         names = without_omitted([value.name if value else "" for value in inputs])
         made = tuple(value.name for value in values)
-        stated = {**(attributes or {}), **more}
-        node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
-        self.draft.nodes.append(node)
+        self.draft.nodes.append(
+            replace(node, inputs=names, outputs=made, origin=self.origin, region=self.lowering.region)
+        )
         read = [value for value in inputs if value is not None]
-        if read and not regions and all(map(self.is_fixed, read)):
+        if read and not node.regions and all(map(self.is_fixed, read)):
             self.draft.fixed.update(made)
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
@@ -342,8 +342,9 @@ class Writer:
         shape = tuple(value.shape[axis] for axis in perm)
         if value.data is not None:
             return self.known(slot, value.data.transpose(perm))
-        storage = self._moved(value, slot)
-        return self.write("Transpose", [value], shape, slot, storage=storage, pattern=pattern, perm=tuple(perm))
+        attributes = {"perm": tuple(perm)}
+        node = Node("Transpose", (), (), attributes, storage=self._moved(value, slot), pattern=pattern)
+        return self.write_node(node, [value], [(shape, slot)])[0]
 
     def transposed(self, value: Value, perm: Sequence[int], label: str, *, pattern: bool = False) -> Value:
         """``value`` with its axes permuted, as something in between; the axis of its quantization goes along."""

@@ -111,7 +111,7 @@ def _tie(
     kinds = {value.dtype for value in inputs} | {slot.dtype for _, slot in outputs}
     if len(kinds) != 1:
         raise ModelError(f"{call.origin} hands {' and '.join(sorted(kinds))} to one tensor")
-    return call.write_many(op, inputs, outputs, storage=True, regions=regions, attributes=attributes)
+    return call.write_node(Node(op, (), (), attributes or {}, storage=True, regions=regions), inputs, outputs)
 
 
 def _common(call: Call, shapes: Sequence[Shape], position: int) -> Shape:

@@ -16,7 +16,7 @@ from layoutsolve.frontend.tflite.lowering.writer import Slot
 from layoutsolve.frontend.tflite.operators.shared.common import as_int64, write_where
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.frontend.tflite.reading.strings import strings
-from layoutsolve.ir.graph import Array, Shape, Value
+from layoutsolve.ir.graph import Array, Value
 
 DOMAIN = "ai.onnx.ml"
 _KINDS = (("string", "int64"), ("int64", "string"))
@@ -97,7 +97,7 @@ def find(call: Call) -> None:
     if not len(keys):
         _all_default(call, wanted, first, result)
         return
-    _encode(call, wanted, (dtype, keys), (result, values), first, wanted.shape, call.slot(), real=result)
+    _encode(call, wanted, (dtype, keys), (result, values), first, call.slot())
 
 
 def _all_default(call: Call, wanted: Value, default: Any, dtype: str) -> None:
@@ -108,22 +108,15 @@ def _all_default(call: Call, wanted: Value, default: Any, dtype: str) -> None:
 
 
 def _encode(
-    call: Call,
-    wanted: Value,
-    keys: tuple[str, Array],
-    values: tuple[str, Array],
-    default: Any,
-    shape: Shape,
-    slot: Slot,
-    real: str,
+    call: Call, wanted: Value, keys: tuple[str, Array], values: tuple[str, Array], default: Any, slot: Slot
 ) -> Value:
-    """Write a LabelEncoder."""
+    """Write a LabelEncoder from keys to values, each with its type."""
     attributes: dict[str, Any] = {
         f"keys_{keys[0]}s": tuple(keys[1].tolist()),
         f"values_{values[0]}s": tuple(values[1].tolist()),
         f"default_{values[0]}": default if values[0] == "string" else int(default),
     }
-    return call.write("LabelEncoder", [wanted], shape, slot, real=real, domain=DOMAIN, **attributes)
+    return call.write("LabelEncoder", [wanted], wanted.shape, slot, real=values[0], domain=DOMAIN, **attributes)
 
 
 @lowers("HASHTABLE_LOOKUP", signature="I I FZS -> =2 U")
@@ -137,9 +130,7 @@ def lookup(call: Call) -> None:
     slot, hits = call.slot(0), call.slot(1)
     distinct, first = np.unique(keys, return_index=True)
     places = call.temporary("places", "int64")
-    place = _encode(
-        call, as_int64(call, wanted), ("int64", distinct), ("int64", first), -1, wanted.shape, places, "int64"
-    )
+    place = _encode(call, as_int64(call, wanted), ("int64", distinct), ("int64", first), -1, places)
     zero = call.constant(0, "zero", "int64")
     hit = call.write("GreaterOrEqual", [place, zero], wanted.shape, call.temporary("hit", "bool"), real="bool")
     row = call.write("Max", [place, zero], wanted.shape, call.temporary("row", "int64"))

@@ -12,6 +12,7 @@ import layoutsolve
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.dilations import recognise
 from layoutsolve.ir.graph import Graph, product, symbol
+from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.verify import verify
 from tests.builder import Quant
 from tests.dynamic_networks import Dynamic
@@ -270,7 +271,7 @@ def test_what_tensorflow_exports(dtype: str, depthwise: bool, block: int, activa
     conversion = layoutsolve.convert(source)
     assert conversion.price.transposes == 2
     for shape in ((1, 7, 9, 4), (2, 6, 12, 4), (3, 1, 5, 4))[: 3 if dtype == "float32" else 1]:
-        assert verify(source, conversion.model, shapes={"x": shape}, samples=4).passed
+        assert verify(source, conversion.model, Sampling(samples=4, shapes={"x": shape})).passed
 
 
 def test_convolutions_along_a_line() -> None:
@@ -289,4 +290,4 @@ def test_convolutions_along_a_line() -> None:
     assert conversion.price.transposes == 1
     assert layoutsolve.verify(source, conversion).passed
     for count in (1, 3):
-        assert verify(source, conversion.model, shapes={"x": (count, 12, 4)}, samples=4).passed
+        assert verify(source, conversion.model, Sampling(samples=4, shapes={"x": (count, 12, 4)})).passed

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import layoutsolve
+from layoutsolve.verification.input_files import Sampling
+from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 from tests.dynamic_networks import DEPTH, Dynamic
@@ -75,8 +77,7 @@ def test_any_size(entries: Sizes, rank: int, ends: str, shape: tuple[int, ...]) 
     source = reshaped(entries, rank)
     conversion = layoutsolve.convert(source, inputs=ends, outputs=ends)
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
-    moved = {"shapes": {"x": shape}, "input_permutations": inputs, "output_permutations": outputs}
-    assert verify(source, conversion.model, **moved).passed
+    assert verify(source, conversion.model, Sampling(shapes={"x": shape}), Relation(inputs, outputs)).passed
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -101,7 +102,7 @@ def test_sizes_of_tensors_are_not_negative(stride: int, divisor: int) -> None:
     conversion = layoutsolve.convert(source)
     assert [node.op for node in conversion.graph.nodes] == ["Transpose", "Conv", "Transpose", "Reshape"]
     height = stride * (2 * divisor - 1) + 3
-    assert verify(source, conversion.model, shapes={"x": (1, height, 4, 1)}).passed
+    assert verify(source, conversion.model, Sampling(shapes={"x": (1, height, 4, 1)})).passed
 
 
 def pair(operator: str, **options: int) -> bytes:
@@ -146,7 +147,7 @@ def test_numbers_that_operators_force(given: str) -> None:
 def test_different_batches(operator: str, sizes: tuple[int, int]) -> None:
     source = pair(operator, **({"axis": 0} if operator == "CONCATENATION" else {}))
     shapes = {name: (size, 3) for name, size in zip("xy", sizes, strict=True)}
-    assert verify(source, layoutsolve.convert(source).model, shapes=shapes).passed
+    assert verify(source, layoutsolve.convert(source).model, Sampling(shapes=shapes)).passed
 
 
 @pytest.mark.parametrize("slopes", [(3,), (4, 1, 3), (1, 5, 3)])
@@ -160,10 +161,8 @@ def test_slopes_tell_sizes(slopes: tuple[int, ...], ends: str) -> None:
     builder.operator("PRELU", [x, builder.constant("slopes", given)], [y], {})
     source = builder.finish(y)
     conversion = layoutsolve.convert(source, inputs=ends, outputs=ends)
-    moved = {
-        name: conversion.permutations(inputs=name[0] == "i") for name in ("input_permutations", "output_permutations")
-    }
-    assert verify(source, conversion.model, shapes={"x": (2, 4, 5, 3)}, **moved).passed
+    moved = Relation(conversion.permutations(inputs=True), conversion.permutations(inputs=False))
+    assert verify(source, conversion.model, Sampling(shapes={"x": (2, 4, 5, 3)}), moved).passed
 
 
 def network(build: Callable[[Dynamic, int], int]) -> bytes:
@@ -216,7 +215,7 @@ def test_sizes_decide(name: str) -> None:
     source = network(BUILDS[name])
     model = layoutsolve.convert(source).model
     for shape in ((1, 8, 9, DEPTH), (2, 11, 7, DEPTH), (3, 14, 13, DEPTH)):
-        assert verify(source, model, shapes={"x": shape}, samples=4).passed
+        assert verify(source, model, Sampling(samples=4, shapes={"x": shape})).passed
 
 
 def test_names_of_sizes_have_no_stars() -> None:
