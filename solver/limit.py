@@ -106,7 +106,7 @@ class Limit:
     @property
     def over(self) -> bool:
         """Whether nothing is left. Once it is over a limit stays so."""
-        if not self._late:
+        if not self._late and not self._plenty:
             if self._ends is None:
                 self._late = self._spent >= self._work
             elif self._unseen >= LOOK or not self._spent:
@@ -117,6 +117,16 @@ class Limit:
             if self._late:
                 self._end()
         return self._late
+
+    @property
+    def _plenty(self) -> bool:
+        """Whether work is left here and in all that this is a part of: what is asked for most often."""
+        limit: Limit | None = self
+        while limit is not None:
+            if limit._late or limit._ends is not None or limit._spent >= limit._work:
+                return False
+            limit = limit._parent
+        return True
 
     def _end(self) -> None:
         self.ended = "work" if self._ends is None else "seconds"

@@ -44,7 +44,8 @@ def eliminated(
         return None
     sizes = {number: len(domains[number]) for number in component.operators if len(domains[number]) > 1}
     stated = Stated(problem, domains, levels, limit)
-    scopes = {variable: stated.at(variable).scope.intersection(sizes) for variable in component.variables}
+    places = {variable: stated.at(variable) for variable in component.variables}
+    scopes = {variable: at.scope & sizes.keys() for variable, at in places.items()}
     plan = _planned(sizes, scopes.values())
     entries = MOST + 1 if plan is None else sum(prod(sizes[each] for each in scope) for scope in plan.values())
     if plan is None or entries > MOST:
@@ -54,10 +55,11 @@ def eliminated(
     costs = [stated.of_rows(number) for number in plan]
     for variable, scope in scopes.items():
         if scope and problem.writers[variable] and problem.readers[variable]:
-            found = stated.of_variable(variable, tuple(sorted(scope, key=place.__getitem__)))
+            found = stated.of_variable(variable, places[variable], tuple(sorted(scope, key=place.__getitem__)))
             if found is None or limit.over:
                 return None
             costs.append(found)
+    costs = [each for each in costs if any(most for _, most, _ in each.paid.facts)]
     counted = None if limit.over else in_one(costs)
     if counted is None:
         return None
@@ -104,7 +106,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
         if each.scope:
             own[each.scope[0]].append(each)
     for number, scope in plan.items():
-        paid = np.zeros((), np.int64)
+        paid = np.zeros([1] * len(scope), np.int64)
         tables = ((each.scope, each.table(counted[each.paid])) for each in own.pop(number))
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
@@ -114,5 +116,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
             left[scope[1]].append((scope[1:], paid.min(0)))
     choices: dict[int, int] = {}
     for number, scope in reversed(plan.items()):
-        choices[number] = int(summed[number][(slice(None), *map(choices.__getitem__, scope[1:]))].argmin())
+        paid = summed[number]
+        at = [choices[each] if size > 1 else 0 for each, size in zip(scope[1:], paid.shape[1:], strict=True)]
+        choices[number] = int(paid[(slice(None), *at)].argmin())
     return choices

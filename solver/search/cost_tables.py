@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,14 +125,13 @@ class Stated:
         found: Places = self.known[key]
         return found
 
-    def of_variable(self, variable: int, scope: Scope) -> Costs | None:
+    def of_variable(self, variable: int, at: Places, scope: Scope) -> Costs | None:
         """What moving a variable costs, from where it is written to what its readers want; None where that is too much
         to price. Where groupings count, what all readers want together is one target.
         """
-        at, places = self.at(variable), self.problem.places(variable)
         written, *wanted = [
             (own if number in scope else own[:1]).reshape([-1 if each == number else 1 for each in scope])
-            for (number, _), own in zip(places, at.numbers, strict=True)
+            for (number, _), own in zip(self.problem.places(variable), at.numbers, strict=True)
         ]
         if self.reshapes:
             sizes = list(map(len, at.layouts[1:]))
@@ -143,20 +143,22 @@ class Stated:
     def _paid(self, variable: int, at: Places) -> Paid:
         """What moves cost between the layouts that there are at a variable, found once for all that are alike."""
         each, layouts = self.problem.variables[variable], at.layouts if self.reshapes else at.layouts[:2]
-        key = (each.sizes, each.bytes, each.turns, each.joined, self.problem.charges(variable), *layouts)
-        paid = self.known.get(key) or self._priced(variable, *layouts)
+        alike = (each.sizes, each.bytes, each.turns, each.joined, self.problem.charges(variable))
+        key = (*alike, *layouts)
+        paid = self.known.get(key) or self._priced(variable, self.known.setdefault(alike, {}), *layouts)
         if paid.numbers.size <= KEPT:
             self.known[key] = at.paid = paid
         return paid
 
-    def _priced(self, variable: int, sources: Sequence[Layout], *wanted: Sequence[Layout]) -> Paid:
-        """What each source costs for each target, or for each combination of those that readers want, by level."""
+    def _priced(self, variable: int, known: Any, sources: Sequence[Layout], *wanted: Sequence[Layout]) -> Paid:
+        """What each source costs for each target, or for each combination that readers want; prices are ``known``."""
         if self.reshapes:
-            targets = [set(each) for each in product(*wanted)]
+            targets = [frozenset(each) for each in product(*wanted)]
             self.limit.spend(PRICE * len(sources) * len(targets))
-            return self._by_level(
-                [[price_of_layouts(self.problem, variable, each, every) for every in targets] for each in sources]
-            )
+            for each in ((source, target) for target in {*targets} for source in sources):
+                if each not in known:
+                    known[each] = price_of_layouts(self.problem, variable, *each)
+            return self._by_level([[known[source, target] for target in targets] for source in sources])
         self.limit.spend(MOVE * (len(sources) + len(wanted[0])) + len(sources) * len(wanted[0]) // PAIRS)
         prices, numbers = self.problem.move_classes(variable, sources, wanted[0])
         if self.problem.variables[variable].joined:

@@ -8,7 +8,6 @@ from layoutsolve.base.disjoint_sets import Classes
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.solver.statement.price import price_of_layouts
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
-from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
 
@@ -39,17 +38,6 @@ Domains = list[list[int]]
 def every_row(problem: LayoutProblem) -> Domains:
     """All alternatives of each operator."""
     return [list(range(len(operator.rows))) for operator in problem.operators]
-
-
-def uneven(problem: LayoutProblem) -> bool:
-    """Whether some move may cost more than others of its variable, so that an intermediate order may pay."""
-    for variable in () if problem.even else problem.moving():
-        places = problem.places(variable)
-        found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
-        wanted = set[Layout]().union(*found[1:])
-        if problem.writers[variable] is not None and wanted and problem.loses(variable, found[0], wanted):
-            return True
-    return False
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from math import prod
 
 from layoutsolve.base.fast_dataclasses import dataclass
@@ -57,12 +58,18 @@ class Solution:
         return replace(self, problem=problem, values=_values(problem, self.rows, levels))
 
 
-def solve(problem: LayoutProblem, levels: Levels, limit: Limit | None = None) -> Solution:
-    """The cheapest alternatives of a problem: component by component."""
-    domains = every_row(problem)
+def solve(problem: LayoutProblem, levels: Levels, limit: Limit | None = None, dear: Solution | None = None) -> Solution:
+    """The cheapest alternatives of a problem: component by component. What costs nothing in the solution of a ``dear``
+    one, whose operators are the same and cost no less, stays as it is there.
+    """
+    domains, free = every_row(problem), list[Part]()
+    if dear is not None:
+        free = [part for part in dear.parts if not any(part.values)]
+        for number in chain.from_iterable(part.operators for part in free):
+            domains[number] = [dear.rows[number]]
     rows = [domain[0] for domain in domains]
     parts = _search(rows, problem, domains, levels, limit or unlimited())
-    return concluded(problem, rows, levels, parts)
+    return concluded(problem, rows, levels, sorted((*parts, *free), key=lambda part: part.operators))
 
 
 def concluded(problem: LayoutProblem, rows: Sequence[int], levels: Levels, parts: Sequence[Part]) -> Solution:
@@ -107,6 +114,7 @@ def part_of(
     """What a component comes to with the chosen alternatives; ``bounds`` are proven for its levels, by default its
     values.
     """
-    values = ranked(price_of_component(problem, rows, component), levels)
+    exact = bounds if method == "elimination" else None
+    values = exact or ranked(price_of_component(problem, rows, component), levels)
     booleans = sum(len(domains[number]) for number in component.operators)
     return Part(component.operators, booleans, values, values if bounds is None else bounds, method)

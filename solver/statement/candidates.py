@@ -20,7 +20,7 @@ from layoutsolve.solver.statement.row_cache import Memoised
 from layoutsolve.solver.statement.row_enumeration import AT_ONCE, ROWS, Alternatives
 from layoutsolve.solver.statement.unenumerated_operators import Entry, Orders
 from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.row import FREE, Row
 
 PUSHED = 4
 """The work of pushing a layout through an operator that has no more rows for it."""
@@ -79,7 +79,7 @@ class Candidates:
         relation = self.entries[number].relation
         if relation is None:
             return None
-        key = (limit, relation.key)
+        key = (limit, relation.alike)
         if key not in self.memos:
             exact = self.kept is not None
             most = ROWS if exact or self.orders else AT_ONCE
@@ -150,17 +150,19 @@ class Candidates:
         """
         sure = unlimited()
         for number, rows in enumerate(kept):
-            moving = self.moving[number]
-            easy = {_orders(row, moving) for row in self.rows[number] if not _loses(row)}
+            moving, found = self.moving[number], self.rows[number]
+            if len(self.wanted[number]) == 1 and any(row.price is FREE or not _loses(row) for row in found):
+                continue  # all of them have the one order that is kept
+            easy = {_orders(row, moving) for row in found if not _loses(row)}
             lossy = [row for row in rows if _orders(row, moving) not in easy]
             if not lossy:
                 continue
-            found = self._alternatives(number, sure) if self.capped else self.alternatives[number]
+            asked = self._alternatives(number, sure) if self.capped else self.alternatives[number]
             for row in lossy:
                 for port in moving:
                     for suggested in dict.fromkeys((finest(row.layouts[port]), row.layouts[port])):
-                        self._found(number, self._pushed(number, port, suggested, found))
-            self._found(number, () if found is None else found.ask(Alternatives.rest))
+                        self._found(number, self._pushed(number, port, suggested, asked))
+            self._found(number, () if asked is None else asked.ask(Alternatives.rest))
             self._exhaust()
 
     def _exhaust(self) -> None:
@@ -192,10 +194,10 @@ class Candidates:
             return self._coarse(self.entries[number].following(port, layout))
         return found.ask(Alternatives.push, port, layout)
 
-    def _found(self, number: int, rows: Iterable[Row]) -> None:
+    def _found(self, number: int, rows: Sequence[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
         entry = self.entries[number]
-        for row in self._keeping(number, rows):
+        for row in self._keeping(number, rows) if rows else ():
             self.limit.spend(len(entry.ports))
             if self.alternatives[number] is None and row in self.rows[number]:
                 continue

@@ -56,7 +56,9 @@ class Placements:
         free = {label for label in form.free if labels[label] == 1}  # others lie elsewhere in their own sequence
         self.counts = {key: len(self.logical(key)) for key in keys if free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
-        self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
+        runs = ((place, key, self.counts.get(key, 0)) for place, key in enumerate(keys, 1))
+        self.several = [each for each in runs if each[2] > 1]
+        self.learns = bool(form.prefix or self.several)
         self.places: list[dict[Layout, list[Choice]]] = [{} for _ in ports]
         self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
         at = {key: place for place, key in enumerate(keys, 1)}
@@ -175,11 +177,10 @@ class Placements:
             return ()
         sequence = [slot for group in reading for slot in group]
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
-        learned: list[Any] = [self._frame(port, reading) if whole else None]
-        for key in self.runs:
-            count = self.counts.get(key, 0)
-            found = tuple([slot for slot in sequence if slot[0] in key]) if count > 1 else ()
-            learned.append(found if count > 1 and len(found) == count else None)
+        learned: list[Any] = [self._frame(port, reading) if whole else None, *(None for _ in self.runs)]
+        for place, key, count in self.several:
+            found = tuple([slot for slot in sequence if slot[0] in key])
+            learned[place] = found if len(found) == count else None
         return tuple(learned)
 
     def _frame(self, port: int, reading: Arrangement) -> Frame:

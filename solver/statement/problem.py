@@ -190,6 +190,16 @@ class LayoutProblem:
             return not self.target.least_lost
         return not self.timed and not any(self.target.lost)
 
+    @property
+    def uneven(self) -> bool:
+        """Whether some move may cost more than others of its variable, so that an intermediate order may pay."""
+        for variable in () if self.even else self.moving():
+            found = [{row.layouts[port] for row in self.operators[at].rows} for at, port in self.places(variable)]
+            wanted = set[Layout]().union(*found[1:])
+            if self.writers[variable] is not None and wanted and self.loses(variable, found[0], wanted):
+                return True
+        return False
+
     def loses(self, variable: int, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""
         given, wanted = list(sources), list(targets)

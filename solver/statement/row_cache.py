@@ -52,13 +52,13 @@ class Memoised:
     def ask(self, method: Method, *given: object) -> Sequence[Row]:
         """The rows that a method leads to after all that was asked before."""
         state, request = self._state, (method, given)
-        if request not in state.steps:
+        if (step := state.steps.get(request)) is None:
             alternatives = state.alternatives or self._replayed()
             state.alternatives = None
             alternatives.spend_from(self._limit)
             rows = tuple(method(alternatives, *given))
-            state.steps[request] = _State(alternatives, alternatives.capped), rows
-        self._state, known = state.steps[request]
+            step = state.steps[request] = _State(alternatives, alternatives.capped), rows
+        self._state, known = step
         self._asked.append(request)
         return known
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.ir.graph import Graph, Region, Value, element_bytes, memory, static_elements
@@ -69,6 +69,7 @@ class Statement:
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
+        self._alike: dict[Hashable, int] = {}
         self.entries: list[Entry] = []
         self._state()
         self._bare = LayoutProblem(tuple(self.variables), (), False, self.target, self.goal.timed)
@@ -273,7 +274,9 @@ class Statement:
         kinds = tuple(sized(self.target.named(op, way), sizes) for way in rule.ways)
         weigh = self.target.weigh(op, kinds, size, seen=not any(port.unseen for port in views))
         outputs = len(ports) - len(rule.inputs)
-        return Relation(views, rule.forms, outputs, own, weigh, (op, size, kinds) if weigh else ())
+        key = ((op, size, kinds) if weigh else (), forms := rule.forms, views, *own.items())
+        alike = self._alike.setdefault(key, len(self._alike))
+        return Relation(views, forms, outputs, own, weigh, alike)
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""

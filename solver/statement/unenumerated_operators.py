@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from layoutsolve.base.fast_dataclasses import dataclass
@@ -55,7 +55,7 @@ class Entry:
 class Relation:
     """What the alternatives of an operator follow from: its ports and forms, and the number of ports that are written.
     ``own`` are the ports of forms, by number, that have labels of their own. ``weigh`` prices a row by itself, None if
-    it cannot be run; without it all rows are free. It is the same for all operators that are ``weighed`` alike.
+    it cannot be run; without it all rows are free. Operators with the same rows are ``alike``.
     """
 
     ports: tuple[Port, ...]
@@ -63,12 +63,7 @@ class Relation:
     outputs: int
     own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
     weigh: Callable[[Row], Price | None] | None = None
-    weighed: Hashable = ()
-
-    @property
-    def key(self) -> Hashable:
-        """What operators with the same rows have in common."""
-        return self.weighed, self.forms, self.ports, *self.own.items()
+    alike: int = 0
 
 
 Orders = Sequence[Sequence[Row]]

@@ -18,7 +18,7 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, uneven, varying
+from layoutsolve.solver.search.presolve import Component, Domains, components, every_row, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
@@ -59,7 +59,7 @@ def _cut_orders(statement: Statement, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders among the candidates; where stops may pay, with the bound that they have no part in."""
     problem = statement.orders(limit.part(STATED))
     found = cut_orders(problem, levels, limit)
-    if not uneven(problem) or not any(found.values):
+    if not problem.uneven or not any(found.values):
         return found
     least = cut_orders(replace(problem, charged=frozenset()), levels, limit)
     best = min(found, least.at_full_price(levels), key=lambda solution: solution.values)

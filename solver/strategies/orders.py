@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Levels
@@ -52,7 +51,7 @@ def cheapest_orders(statement: Statement, levels: Levels, limit: Limit) -> Solut
 def _cheapest(problem: LayoutProblem, candidates: Candidates, levels: Levels, limit: Limit) -> Solution:
     """The cheapest orders of a problem, among its ``candidates``."""
     found = solve(problem, levels, limit.part(NARROW))
-    if problem.capped or not any(found.values) or not uneven(problem):
+    if problem.capped or not any(found.values) or not problem.uneven:
         return found
     return _with_intermediate_orders(candidates, found, levels, limit)
 
@@ -73,7 +72,7 @@ def _with_intermediate_orders(candidates: Candidates, found: Solution, levels: L
             problem, reach = more, 2 * reach
         elif proofs:
             break
-        least = replace(solve(problem, levels, limit), charged=problem.charged)
+        least = replace(solve(problem, levels, limit, None if proofs or more else found), charged=problem.charged)
         proofs.append(least)
         found = _least([found, least.at_full_price(levels)])
         if limit.expired or found.values == least.values:

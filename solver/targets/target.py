@@ -150,10 +150,11 @@ class Target:
 
     def classed(self, operator: str, kind: str, sizes: Mapping[str, int]) -> str:
         """A kind, or that of the class which has its sizes."""
-        name, *facts = kind.split(", ")
-        for each in self.classes.get(operator, ()):
+        classes = self.classes.get(operator)
+        name, comma, facts = kind.partition(", ") if classes else (kind, "", "")
+        for each in classes or ():
             if each.of == name and between(sizes, each.least, each.most):
-                return ", ".join((each.name, *facts))
+                return f"{each.name}{comma}{facts}"
         return kind
 
     def weigh(

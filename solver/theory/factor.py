@@ -109,6 +109,8 @@ class Factoring:
         return False
 
     def _equate(self, left: Sequence[int], right: Sequence[int]) -> bool:
+        if left == right or (len(left) == len(right) == 1 and self._find(left[0]) == self._find(right[0])):
+            return True
         one, other = self.leaves(left)[::-1], self.leaves(right)[::-1]
         while one and other:
             first, second = self._expanded(one), self._expanded(other)

@@ -26,9 +26,12 @@ from layoutsolve.solver.theory.rules.space import Order, attributes
 
 
 @dataclass(frozen=True)
-class _Window:
-    """How a kernel moves: a number for each dimension of space, but ``pads`` at all starts, then at all ends."""
+class Window:
+    """How a kernel moves: a number for each dimension of space, which come in an ``order``, but ``pads`` at all starts,
+    then at all ends.
+    """
 
+    order: Order
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     pads: tuple[int, ...]
@@ -51,7 +54,7 @@ def _wider(numbers: Sequence[int], by: int) -> tuple[int, ...]:
     return (*numbers[:-1], numbers[-1] * by)
 
 
-def _window(site: Site, order: Order) -> _Window | None:
+def window(site: Site, order: Order) -> Window | None:
     """The window of a convolution, with its dimensions of space in an order, if it can be interleaved: weights are
     constant, in one group and without gaps along the last dimension, and the padding is known.
     """
@@ -63,7 +66,8 @@ def _window(site: Site, order: Order) -> _Window | None:
     if not known or any(site.constant(number) is None for number in range(1, len(site.node.inputs))):
         return None
     moved = {"dilations": (1,) * rank, "strides": (1,) * rank, "pads": (0,) * (2 * rank), **attributes(given, order)}
-    return _Window(
+    return Window(
+        order,
         tuple(static(kernel.shape[2 + axis]) for axis in order),
         moved["strides"],
         moved["pads"],
@@ -72,15 +76,13 @@ def _window(site: Site, order: Order) -> _Window | None:
     )
 
 
-def reading(site: Site, form: Placed, order: Order) -> Way | None:
-    """A Conv that reads channels-last, in the labels of its ordinary ``form``, which has space in an ``order``."""
-    window = _window(site, order)
-    if window is None or (channels := static(site.required(1).shape[1])) == 1:
+def reading(site: Site, form: Placed, window: Window) -> Way | None:
+    """A Conv that reads channels-last, in the labels of its ordinary ``form``, which has space in a window's order."""
+    if (channels := static(site.required(1).shape[1])) == 1:
         return None
-    steps = site.same(window.wider(channels))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return steps
+        return site.same(window.wider(channels))
 
     data, kernel, *rest = form.places
     places = (_interleaved(data), _interleaved(kernel), *rest)
@@ -88,15 +90,13 @@ def reading(site: Site, form: Placed, order: Order) -> Way | None:
     return Way(Placed(places, form.free, turned=form.turned), rewrite, f"interleaved, {numbers(site)}", facts)
 
 
-def writing(site: Site, form: Placed, order: Order) -> Way | None:
+def writing(site: Site, form: Placed, window: Window) -> Way | None:
     """A ConvTranspose of floats that writes channels-last, in the labels of its ordinary ``form``."""
-    window = _window(site, order)
-    if window is None or not site.floating or (produced := static(site.required(1).shape[1])) == 1:
+    if not site.floating or (produced := static(site.required(1).shape[1])) == 1:
         return None
-    wider = window.wider(produced)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return _transposed(site, 1, order, wider, shapes[-1])
+        return _transposed(site, 1, window.order, window.wider(produced), shapes[-1])
 
     data, kernel, *rest, result = form.places
     places = (data, _interleaved(kernel), *rest, _interleaved(result))
@@ -105,24 +105,24 @@ def writing(site: Site, form: Placed, order: Order) -> Way | None:
     )
 
 
-def reversing(site: Site, form: Placed, order: Order) -> Way | None:
+def reversing(site: Site, form: Placed, window: Window) -> Way | None:
     """A Conv of floats that writes channels-last, as a ConvTranspose: its stride is 1, and its padding is not wider
     than what its kernel reaches. Channels keep their order, since its weights are written anew.
     """
-    window, kernel = _window(site, order), site.constant(1)
-    if window is None or kernel is None or not site.floating or any(stride != 1 for stride in window.strides):
+    kernel = site.constant(1)
+    if kernel is None or not site.floating or any(stride != 1 for stride in window.strides):
         return None
     reach = [gap * (size - 1) for gap, size in zip(window.gaps, window.kernel, strict=True)]
     pads = tuple(most - pad for most, pad in zip((*reach, *reach), window.pads, strict=True))
     produced, contracted = kernel.shape[:2]
     if min(pads) < 0 or produced == 1:
         return None
-    wider = replace(window, pads=pads).wider(produced)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        reversed_ = np.flip(kernel, tuple(range(2, kernel.ndim))).transpose(1, *(2 + axis for axis in order), 0)
+        wider, axes = replace(window, pads=pads).wider(produced), [2 + axis for axis in window.order]
+        reversed_ = np.flip(kernel, tuple(range(2, kernel.ndim))).transpose(1, *axes, 0)
         weights = np.ascontiguousarray(reversed_).reshape(contracted, 1, *wider["kernel_shape"])
-        return _transposed(site, weights, order, wider, shapes[-1])
+        return _transposed(site, weights, window.order, wider, shapes[-1])
 
     *inputs, result = form.places
     places = (*inputs, _interleaved(result))

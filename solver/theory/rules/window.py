@@ -70,8 +70,9 @@ def convolution(site: Site) -> Rule:
         else (channels_last_windows.reading, channels_last_windows.reversing)
     )
     images = _images(places)
-    forms = [(order, stored(first, order, images)) for order in permutations(range(rank))]
-    last = [found for order, each in forms for other in others if (found := other(site, each, order)) is not None]
+    known = (channels_last_windows.window(site, order) for order in permutations(range(rank)))
+    forms = [(window, stored(first, window.order, images)) for window in known if window is not None]
+    last = [found for window, each in forms for other in others if (found := other(site, each, window)) is not None]
     return Rule(
         inputs,
         _dense(places, sizes),
