@@ -46,7 +46,7 @@ FAULTS = [
     ("layoutsolve.conversion.translation", "serialise", "emit"),
     ("layoutsolve.result", "saved", "write"),
     ("layoutsolve.certification.certify", "restate", "certify"),
-    ("layoutsolve.verification.verify", "verify", "verify"),
+    ("layoutsolve.accuracy", "verify", "verify"),
     ("layoutsolve.solver.explanation.explain", "explain", "explain"),
     ("layoutsolve.cli.summary", "as_text", "write"),
 ]
@@ -109,7 +109,7 @@ def test_every_stage(
 CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.convert(source)),
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.compare(source)),
-    ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
+    ("layoutsolve.accuracy", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
     ("layoutsolve.solver.explanation.explain", "explain", lambda source, conversion, path: conversion.explain()),
     ("layoutsolve.result", "saved", lambda source, conversion, path: conversion.save(path)),
     (
