@@ -153,7 +153,7 @@ class Request:
         from layoutsolve.conversion.small_moves import cost
 
         options = self.options
-        if graph.imports or options.strategy != "cpsat" or options.objective == "min-transpose":
+        if graph.imports or options.strategy != "cpsat" or options.objective in ("min-transpose", "min-nodes"):
             return found
         if not cost(found.written, whole=0):
             return found

@@ -22,6 +22,9 @@ OVERFLOW = 2.0**-6
 WIDE: Mapping[np.dtype[Any], float] = {np.dtype("int8"): 2.0**31, np.dtype("uint8"): 2.0**15 - 256}
 """How many steps LiteRT's products of two bytes hold: it narrows those without a sign to 16 bits."""
 
+DIFFERENCE: Mapping[str, float] = {"int8": 2.0**19, "uint8": 2.0**19, "int16": 2.0**14}
+"""How many of its steps a SUB may have in a step of its operands: its kernel shifts by a negative number beyond."""
+
 SUM = 2.0**31 * (1 - 2.0**-10)
 """The largest sum that does not overflow 32 bits, and somewhat less, as floats are rounded."""
 
@@ -39,7 +42,7 @@ def undefined(
     """
     if operator.name.startswith("NON_MAX_SUPPRESSION") and _ties(subgraph, operator, truth):
         return np.ones(one.shape, bool)
-    if _overflows(subgraph, operator, one):
+    if _overflows(subgraph, operator, one) or _shifts_left(subgraph, operator):
         return np.ones(one.shape, bool)
     if operator.name == "SVDF" and one.dtype == np.int8 and (before := real()) is not None:
         scales = [quant_of(subgraph.tensors[operator.inputs[slot]]) for slot in (2, 4)]
@@ -107,6 +110,18 @@ def _overflows(subgraph: Subgraph, operator: Operator, one: Array) -> bool:
         return False
     first, second, out = (float(each.scale.max()) for each in quants if each is not None)
     return first * second / out > OVERFLOW
+
+
+def _shifts_left(subgraph: Subgraph, operator: Operator) -> bool:
+    """Whether a difference of bytes has so small steps that LiteRT's is 1 whatever it is of, as its scale was never
+    calibrated: all operands were equal.
+    """
+    tensors = [subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs)]
+    *read, made = (quant_of(tensor) for tensor in tensors)
+    if operator.name != "SUB" or made is None or tensors[-1].dtype not in DIFFERENCE:
+        return False
+    step = max(float(each.scale.max()) for each in read if each is not None)
+    return step >= DIFFERENCE[tensors[-1].dtype] * float(made.scale.max())
 
 
 def tie(subgraph: Subgraph, operator: Operator) -> float:

@@ -171,6 +171,25 @@ def test_products_that_overflow(dtype: str, scale: float) -> None:
     assert layoutsolve.verify(source, broken(found, "another operator", 0)).verdict == "FAIL"
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("int8", 1e-35), ("uint8", 7e-9), ("int16", 1e-7)])
+def test_differences_in_steps_of_nothing(dtype: str, scale: float) -> None:
+    """A scale of what is 0 always: LiteRT's difference of a number and itself is 1 there, and what follows is judged.
+    The same in steps that its kernel knows is right or wrong.
+    """
+    for step in (scale, 0.01):
+        build, shape, zero = Builder(), (1, 6, 5), int(dtype == "uint8") * 128
+        x = build.input("x", shape, dtype, quant=Quant([0.02], [zero]))
+        made = {"lost": Quant([step], [zero]), "sums": Quant([0.04], [zero])}
+        lost, sums = (build.tensor(name, shape, dtype, quant=quant) for name, quant in made.items())
+        build.operator("SUB", [x, x], [lost])
+        build.operator("ADD", [x, x], [sums])
+        source = build.finish(sums, lost)
+        found = layoutsolve.convert(source)
+        assert layoutsolve.verify(source, found).inspection.departure is None
+        if step == scale:
+            assert layoutsolve.verify(source, broken(found, "another operator", 0)).verdict == "FAIL"
+
+
 def detecting(bias: float, seed: int, folded: bool, scale: float = 1.0) -> bytes:
     """A detector's last layers in ONNX, the sigmoids of a normalised convolution, or of one that is ``folded``."""
     random = np.random.default_rng(seed)
