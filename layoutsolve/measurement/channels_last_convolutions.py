@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 
 import numpy as np
 
@@ -27,6 +28,16 @@ READING = (
     *((28, 96, 96, 3, 1), (14, 128, 128, 3, 1), (14, 128, 256, 3, 2), (14, 256, 256, 3, 1), (28, 64, 64, 5, 1)),
 )
 """Height and width, input and output channels, kernel, stride."""
+
+VOLUMES = (
+    (24, 3, 8, 3, 1),
+    (24, 8, 32, 3, 1),
+    (32, 16, 16, 3, 1),
+    (16, 64, 64, 3, 1),
+    (24, 3, 16, 3, 2),
+    (24, 8, 8, 3, 2),
+)
+"""The same with as much depth."""
 
 WRITING = (
     *((384, 8, 3, 9, 1), (256, 8, 3, 3, 1), (128, 4, 3, 3, 1), (192, 8, 2, 3, 1), (256, 16, 1, 3, 1)),
@@ -64,9 +75,9 @@ int8.
 
 def windows() -> Iterator[Group]:
     """Each convolution channels-first and interleaved."""
-    for shape in READING:
-        for numbers in NUMBERS:
-            yield _reading(shape, numbers)
+    for shapes, rank in ((READING, 2), (VOLUMES, 3)):
+        for shape, numbers in product(shapes, NUMBERS):
+            yield _reading(shape, numbers, rank)
     for shape in WRITING:
         yield _writing("Conv", shape)
     for shape in UPWARD:
@@ -79,30 +90,28 @@ def windows() -> Iterator[Group]:
             yield _heads(shape, biased)
 
 
-def _reading(shape: tuple[int, int, int, int, int], numbers: str) -> Group:
+def _reading(shape: tuple[int, int, int, int, int], numbers: str, rank: int) -> Group:
     side, c, o, k, stride = shape
-    dtype, pad = _stored(numbers, c), (k - 1) // 2
-    weights = Spec((o, c, k, k), "float32" if numbers == "float32" else "int8").sample()
-    last = weights.transpose(0, 2, 3, 1).reshape(o, 1, k, k * c)
-    moved = transpose(Spec((1, side, side, c), dtype), (0, 3, 1, 2))
-    kind = default_target().classed("Conv", f"interleaved, {numbers}", {"channels": c, "stride": stride})
+    dtype, pad, outer, space = _stored(numbers, c), (k - 1) // 2, (side,) * (rank - 1), range(2, 2 + rank)
+    weights = Spec((o, c, *(k,) * rank), "float32" if numbers == "float32" else "int8").sample()
+    last = weights.transpose(0, *space, 1).reshape(o, 1, *(k,) * (rank - 1), k * c)
+    moved = transpose(Spec((1, *outer, side, c), dtype), (0, 1 + rank, *range(1, 1 + rank)))
+    facts = {"channels": c, "stride": stride, "space": rank}
+    kind = default_target().classed("Conv", f"interleaved, {numbers}", facts)
     found = []
     for name, spec, by, kernel in (
-        ("channels-first", Spec((1, c, side, side), dtype), 1, weights),
-        (kind, Spec((1, 1, side, side * c), dtype), c, last),
+        ("channels-first", Spec((1, c, *outer, side), dtype), 1, weights),
+        (kind, Spec((1, 1, *outer, side * c), dtype), c, last),
     ):
-        nodes, constants = _multiplied(numbers, dtype, kernel, _attributes(k, stride, pad, pad, by))
-        text = f"{described(spec)} by {o}x{c}x{k}x{k}, stride {stride}"
+        nodes, constants = _multiplied(numbers, dtype, kernel, _attributes(k, stride, pad, pad, by, rank))
+        text = f"{described(spec)} by {'x'.join(map(str, weights.shape))}, stride {stride}"
         found.append(Variant(name, text, model(nodes, {"x": spec}, constants), moved, listed=name == kind))
     return Group("Conv", tuple(found))
 
 
-def _attributes(kernel: int, stride: int, before: int, after: int, by: int) -> dict[str, list[int]]:
-    return {
-        "kernel_shape": [kernel, kernel * by],
-        "strides": [stride, stride * by],
-        "pads": [before, before * by, after, after * by],
-    }
+def _attributes(kernel: int, stride: int, before: int, after: int, by: int, rank: int = 2) -> dict[str, list[int]]:
+    kernels, strides, befores, afters = ([each] * (rank - 1) + [each * by] for each in (kernel, stride, before, after))
+    return {"kernel_shape": kernels, "strides": strides, "pads": befores + afters}
 
 
 def _stored(numbers: str, channels: int) -> str:

@@ -86,7 +86,7 @@ def reading(site: Site, form: Placed, window: Window) -> Way | None:
 
     data, kernel, *rest = form.places
     places = (_interleaved(data), _interleaved(kernel), *rest)
-    facts = {"channels": channels, "stride": window.strides[-1]}
+    facts = {"channels": channels, "stride": window.strides[-1], "space": len(window.order)}
     return Way(Placed(places, form.free, turned=form.turned), rewrite, f"interleaved, {numbers(site)}", facts)
 
 
