@@ -39,6 +39,12 @@ VOLUMES = (
 )
 """The same with as much depth."""
 
+LINES = (
+    *((1024, 3, 32, 5, 1), (1024, 8, 32, 3, 1), (512, 16, 32, 3, 1), (512, 64, 64, 3, 1), (256, 128, 128, 3, 1)),
+    *((4096, 2, 64, 9, 2), (512, 8, 16, 5, 2)),
+)
+"""The same without height."""
+
 WRITING = (
     *((384, 8, 3, 9, 1), (256, 8, 3, 3, 1), (128, 4, 3, 3, 1), (192, 8, 2, 3, 1), (256, 16, 1, 3, 1)),
     *((128, 16, 2, 3, 1), (128, 16, 3, 3, 1), (64, 32, 3, 9, 1), (192, 32, 3, 3, 1), (64, 64, 3, 3, 1)),
@@ -75,7 +81,7 @@ int8.
 
 def windows() -> Iterator[Group]:
     """Each convolution channels-first and interleaved."""
-    for shapes, rank in ((READING, 2), (VOLUMES, 3)):
+    for shapes, rank in ((READING, 2), (VOLUMES, 3), (LINES, 1)):
         for shape, numbers in product(shapes, NUMBERS):
             yield _reading(shape, numbers, rank)
     for shape in WRITING:

@@ -24,7 +24,6 @@ from layoutsolve.solver.targets.target_file import default_target, parsed, shipp
 from layoutsolve.solver.theory.layout import finest, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from layoutsolve.solver.theory.offer import Offer, rule_of
-from layoutsolve.solver.theory.row import FREE
 from layoutsolve.solver.theory.rule import Rule, Site
 from layoutsolve.solver.theory.variable import Variable
 from tests.graphs import GraphBuilder, assert_same, feeds
@@ -168,21 +167,24 @@ def test_a_large_side_is_a_class(rows: int, columns: int, large: bool) -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
-@pytest.mark.parametrize("name", ["ort-cpu", "ort-arm", "ort-web", "portable", "openvino-cpu"])
-def test_volumes_are_a_class(name: str, dtype: str, stride: int) -> None:
-    """Volumes are read channels-last in floats with a stride only, without one at the price of three Transposes."""
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("name", ["ort-cpu", "ort-arm", "ort-web", "portable"])
+def test_lines_and_volumes_are_classes(name: str, rank: int, dtype: str, stride: int) -> None:
+    """Volumes are read channels-last in floats only, and without a stride at a price, which lines have as well."""
     builder, target = GraphBuilder(), shipped(name)
     quant = None if dtype == "float32" else Quant(np.array([0.5], np.float32), np.zeros(1, dtype))
-    x = builder.input(1, 3, 9, 9, 9, dtype=dtype, quant=quant)
-    weights, size = builder.constant(np.ones((5, 3, 3, 3, 3)), dtype, quant), 7 if stride == 1 else 4
-    attributes = {"kernel_shape": (3, 3, 3), "strides": (stride,) * 3}
-    y = builder.op("Conv", x, weights, shape=(1, 5, *(size,) * 3), dtype=dtype, quant=quant, **attributes)
-    kinds = [target.named("Conv", way) for way in _rule(builder.graph(y), "Conv").ways]
-    found = [kind for kind in map(str, kinds) if kind.startswith("interleaved volumes")]
-    assert bool(found) == (dtype == "float32")
-    priced = target.weigh("Conv", found[:1])
-    price = FREE if priced is None else priced(SimpleNamespace(form=0))
-    assert price is not None and price.hidden == (3 if found and stride == 1 else 0)
+    x = builder.input(1, 3, *(9,) * rank, dtype=dtype, quant=quant)
+    weights, size = builder.constant(np.ones((5, 3, *(3,) * rank)), dtype, quant), 7 if stride == 1 else 4
+    attributes = {"kernel_shape": (3,) * rank, "strides": (stride,) * rank}
+    y = builder.op("Conv", x, weights, shape=(1, 5, *(size,) * rank), dtype=dtype, quant=quant, **attributes)
+    kinds = [str(target.named("Conv", way)) for way in _rule(builder.graph(y), "Conv").ways]
+    found = [kind for kind in kinds if kind.startswith("interleaved") and "result" not in kind]
+    assert bool(found) == (dtype == "float32" or rank < 3)
+    least = {(1, 1): ("lines", 2), (3, 1): ("volumes", 3), (3, 2): ("volumes strided", 0)}
+    for kind in found:
+        said, hidden = least.get((rank, stride), ("", 0))
+        assert kind.startswith(f"interleaved {said}" if said else "interleaved")
+        assert entry(target.hidden, "Conv", kind, 0) >= hidden
 
 
 @pytest.mark.parametrize("count", [1, 12, 13, 16, 17, 49, 64, 251, 257])
