@@ -228,11 +228,12 @@ class Call:
         if into is None and (before.shape, before.signature) == (sizes, signature):
             return tensor
         if signature.count(-1) > 1 or (-1 in signature and 0 in signature):
-            raise ExpressionError("more than one size of its result is dynamic", "fix sizes with --shape")
-        entries = self.constant(signature)
+            entries, options = self.extents(shape), dict[str, Any]()
+        else:
+            entries, options = self.constant(signature), view_options(signature)
         if into is None:
-            return self.step("RESHAPE", [tensor, entries], shape, **view_options(signature))
-        self.draft.write("RESHAPE", [tensor, entries], [into], view_options(signature))
+            return self.step("RESHAPE", [tensor, entries], shape, **options)
+        self.draft.write("RESHAPE", [tensor, entries], [into], options)
         return into
 
     def move(self, operator: str, tensor: int, arguments: Sequence[int], shape: Sequence[Dim], **options: Any) -> int:

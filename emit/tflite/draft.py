@@ -16,7 +16,7 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Quantization, Te
 from layoutsolve.ir.graph import Array, Dim, Graph, Quant, Shape, Size, Value, quotient
 from layoutsolve.ir.names import Names
 
-_INT32 = 2
+_SIZE_TYPES = {"int32": 2, "int64": 4}
 """The type of 32 bits, by its number in the schema."""
 
 MOST = (1 << 31) - 1
@@ -111,7 +111,7 @@ class Draft:
         self.names = Names([*graph.values, *names.values()])
         self.asked: dict[str, Shape] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
-        self._shapes: dict[int, int] = {}
+        self._shapes: dict[tuple[int, str], int] = {}
         self._real: dict[int, int] = {}
 
     def add(self, name: str, dtype: str, shape: Shape, quant: Quant | None = None, data: Array | None = None) -> int:
@@ -195,7 +195,7 @@ class Draft:
                 factor = quotient(size, each) if isinstance(each, Size) else None
                 if isinstance(factor, int):
                     place = self.constant(np.array([axis], np.int32))
-                    found = self._step("GATHER", [self._sizes_of(self.value(name)), place], {"axis": 0})
+                    found = self._step("GATHER", [self.sizes_of(self.value(name)), place], {"axis": 0})
                     return found if factor == 1 else self._multiple(found, factor)
         raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
 
@@ -207,13 +207,13 @@ class Draft:
         self.write(name, inputs, [made], options)
         return made
 
-    def _sizes_of(self, tensor: int) -> int:
-        """The vector of a tensor's sizes, which is written once."""
-        if tensor not in self._shapes:
-            made = self.add(self.names.unique("sizes"), "int32", (len(self.tensors[tensor].shape),))
-            self.write("SHAPE", [tensor], [made], {"out_type": _INT32})
-            self._shapes[tensor] = made
-        return self._shapes[tensor]
+    def sizes_of(self, tensor: int, dtype: str = "int32") -> int:
+        """The vector of a tensor's sizes, which is written once for each type, int32 or int64."""
+        if (tensor, dtype) not in self._shapes:
+            made = self.add(self.names.unique("sizes"), dtype, (len(self.tensors[tensor].shape),))
+            self.write("SHAPE", [tensor], [made], {"out_type": _SIZE_TYPES[dtype]})
+            self._shapes[tensor, dtype] = made
+        return self._shapes[tensor, dtype]
 
     def like(self, index: int, shape: Sequence[Dim]) -> int:
         """A tensor of another shape with the type and the meaning of another one."""

@@ -54,6 +54,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "ARG_MAX": (*_REAL, *_BYTES, "int32"),
     "ARG_MIN": (*_REAL, *_BYTES, "int32"),
     "ATAN2": _REAL,
+    "BROADCAST_ARGS": _WHOLE,
     "CAST": (*_MOVED, "uint16", "uint32", "float64"),
     "DIV": (*_REAL, *_BYTES, "int32"),
     "DYNAMIC_UPDATE_SLICE": _MOVED,
@@ -83,7 +84,19 @@ _PLACE = {
 
 _ALIKE: Mapping[str, Sequence[int]] = {
     **dict.fromkeys(
-        ("ADD", "ATAN2", "BATCH_MATMUL", "BITWISE_XOR", "DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL"), (0, 1)
+        (
+            "ADD",
+            "ATAN2",
+            "BATCH_MATMUL",
+            "BITWISE_XOR",
+            "BROADCAST_ARGS",
+            "DIV",
+            "FLOOR_MOD",
+            "MAXIMUM",
+            "MINIMUM",
+            "MUL",
+        ),
+        (0, 1),
     ),
     **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"), (0, 1)),
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "POW", "PRELU", "SQUARED_DIFFERENCE", "SUB"), (0, 1)),

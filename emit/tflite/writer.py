@@ -249,11 +249,7 @@ def _is_without_elements(call: Call) -> bool:
 
 
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
-_SIZES = "the sizes that it needs are dynamic", "fix them with --shape"
-_REFUSED = {
-    **dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
-    "Shape": _SIZES,
-}
+_REFUSED = dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS)
 """Why some operators are not written, and what to do about it."""
 
 

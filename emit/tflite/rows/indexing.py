@@ -23,14 +23,15 @@ def _from_front(indices: Array, sizes: Any) -> Array:
 @row("Gather", quantized=moves)
 def gather(call: Call) -> None:
     """Gather; indices that are computed may be negative, and count from the end then."""
-    axis = call.axis()
+    axis, given = call.axis(), call.value(1)
     size, known = call.value(0).shape[axis], call.data(1)
-    if isinstance(size, Size):
-        raise ExpressionError("it takes elements along a dynamic size", "fix it with --shape")
-    if known is not None:
-        indices = call.constant(_from_front(known, size))
+    if known is not None and (not isinstance(size, Size) or (known >= 0).all()):
+        indices = call.constant(known if isinstance(size, Size) else _from_front(known, size))
+    elif isinstance(size, Size):
+        sizes = call.draft.sizes_of(call.tensor(0), given.dtype)
+        whole = call.step("GATHER", [sizes, call.constant(axis)], [], axis=0)
+        indices = call.step("FLOOR_MOD", [call.tensor(1), whole], given.shape)
     else:
-        given = call.value(1)
         indices = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], given.shape)
     call.write("GATHER", [call.tensor(0), indices], axis=axis)
 

@@ -155,7 +155,21 @@ def expand(call: Call) -> None:
     if ones is not None:
         call.write("MUL", [call.tensor(0), call.constant(np.ones(ones), "float32")])
         return
-    call.write("BROADCAST_TO", [call.tensor(0), call.extents(made.shape)])
+    try:
+        sizes = call.extents(made.shape)
+    except ExpressionError:  # no operand has these sizes
+        sizes = call.temporary([len(made.shape)], "int64")
+        call.write("BROADCAST_ARGS", [call.draft.sizes_of(call.tensor(0), "int64"), call.tensor(1)], [sizes])
+    call.write("BROADCAST_TO", [call.tensor(0), sizes])
+
+
+@row("Shape", quantized=lambda call: True)
+def shape(call: Call) -> None:
+    """Shape: SHAPE, of which SLICE takes what is asked for."""
+    rank = len(call.value(0).shape)
+    part = range(rank)[slice(call.attribute("start", 0), call.attribute("end", rank))]
+    whole = call.draft.sizes_of(call.tensor(0), "int64")
+    call.write("SLICE", [whole, call.constant([part.start]), call.constant([len(part)])])
 
 
 @row("ConstantOfShape")

@@ -12,28 +12,37 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import same_steps
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves
-from layoutsolve.ir.graph import Array, Dim, Size, Value, product
+from layoutsolve.ir.graph import Array, Dim, Size, product
 
 MOST_CUT = 5
 """The most dimensions that SLICE and STRIDED_SLICE take."""
+
+_FAR = (1 << 31) - 1
+"""What is beyond all sizes."""
 
 
 @row("Slice", quantized=moves)
 def cut(call: Call) -> None:
     """Slice: SLICE where it takes neighbours, else STRIDED_SLICE, and REVERSE_V2 where it goes backwards."""
-    value, made = call.value(0), call.output
+    value = call.value(0)
     rank = len(value.shape)
+    (count,) = call.sizes(call.value(1))
+    axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(count)
+    steps = call.known(4, "steps").reshape(-1) if call.has(4) else np.ones(count, np.int64)
+    if call.data(1) is None or call.data(2) is None:
+        _take_computed(call, axes.tolist(), steps.tolist())
+        return
     starts, ends = (call.known(number, "bounds").reshape(-1) for number in (1, 2))
-    axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(len(starts))
-    steps = call.known(4, "steps").reshape(-1) if call.has(4) else np.ones(len(starts), np.int64)
     tensor, begin, size, stride = call.tensor(0), [0] * rank, [-1] * rank, [1] * rank
-    turned = [int(axis) for axis, step in zip(axes, steps, strict=True) if step < 0]
+    turned, stops = [int(axis) for axis, step in zip(axes, steps, strict=True) if step < 0], dict[int, int]()
     for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes.tolist(), steps.tolist(), strict=True):
         whole = value.shape[axis]
         if isinstance(whole, Size):
-            if start < 0 or end < (1 << 31) - 1 or step != 1:
-                raise ExpressionError("it takes a part of a dynamic size", "fix the size with --shape")
-            begin[axis] = start
+            if step < 0 and (step != -1 or -1 != start < _FAR or end > -_FAR):
+                raise ExpressionError("it goes backwards along a part of a dynamic size", "fix the size with --shape")
+            if step > 0:
+                begin[axis], stride[axis] = min(max(start, -_FAR), _FAR), step
+                stops |= {axis: max(end, -_FAR)} if end < _FAR else {}
             continue
         first = max(start, -whole) if step < 0 else start  # before the first element is that one, going backwards
         places = range(*slice(first, _end(end, whole, step), step).indices(whole))
@@ -42,7 +51,31 @@ def cut(call: Call) -> None:
         size[axis], stride[axis] = len(places), abs(step)
     for run in runs_of(sorted(turned)):
         tensor = call.move("REVERSE_V2", tensor, [call.constant(run)], value.shape)
-    _take(call, tensor, value.shape, begin, size, stride, made)
+    _take(call, tensor, value.shape, begin, size, stride, stops)
+
+
+def _take_computed(call: Call, axes: list[int], steps: list[int]) -> None:
+    """Write a slice between computed bounds, which count from the end where they are negative."""
+    rank = len(call.value(0).shape)
+    if min(steps) < 0 or rank > MOST_CUT:
+        raise ExpressionError(
+            "it goes backwards, or is of many dimensions, between computed bounds", "make them constant"
+        )
+    places = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
+    bounds = []
+    for number in (1, 2):
+        given, dtype = call.tensor(number), call.value(number).dtype
+        near = call.step("MINIMUM", [given, call.constant(_FAR, dtype)], [len(axes)])
+        near = call.step("MAXIMUM", [near, call.constant(-_FAR, dtype)], [len(axes)])
+        if dtype != "int32":
+            narrow = call.temporary([len(axes)], "int32")
+            call.write("CAST", [near], [narrow])
+            near = narrow
+        every = call.step("CONCATENATION", [near, call.constant([0])], [len(axes) + 1], axis=0)
+        bounds.append(call.step("GATHER", [every, call.constant(places)], [rank], axis=0))
+    strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]
+    whole = sum(1 << axis for axis in range(rank) if axis not in axes)
+    call.write("STRIDED_SLICE", [call.tensor(0), *bounds, call.constant(strides)], end_mask=whole)
 
 
 def runs_of(axes: Sequence[int]) -> list[list[int]]:
@@ -73,15 +106,23 @@ def _merged(whole: Sequence[bool]) -> list[list[int]]:
 
 
 def _take(
-    call: Call, tensor: int, shape: Sequence[Dim], begin: list[int], size: list[int], stride: list[int], made: Value
+    call: Call,
+    tensor: int,
+    shape: Sequence[Dim],
+    begin: list[int],
+    size: list[int],
+    stride: list[int],
+    stops: Mapping[int, int],
 ) -> None:
-    """Write a slice; of more dimensions than kernels take those that stay whole are one."""
-    rank = len(shape)
+    """Write a slice; of more dimensions than kernels take those that stay whole are one. Parts of dynamic dimensions
+    end at ``stops``; these and their beginnings count from the end where they are negative.
+    """
+    rank, made = len(shape), call.output
     ends = [first + (count - 1) * step + 1 for first, count, step in zip(begin, size, stride, strict=True)]
-    plain = all(step == 1 for step in stride)
+    plain = not stops and min(begin, default=0) >= 0 and all(step == 1 for step in stride)
     whole = [
-        first == 0 and count in (-1, dim) and step == 1
-        for first, count, step, dim in zip(begin, size, stride, shape, strict=True)
+        first == 0 and count in (-1, dim) and step == 1 and axis not in stops
+        for axis, (first, count, step, dim) in enumerate(zip(begin, size, stride, shape, strict=True))
     ]
     groups = _merged(whole) if rank > MOST_CUT else [[axis] for axis in range(rank)]
     if len(groups) > MOST_CUT:
@@ -97,9 +138,9 @@ def _take(
         masks = sum(
             1 << place
             for place, (axis, group) in enumerate(zip(heads, groups, strict=True))
-            if len(group) > 1 or size[axis] == -1
+            if len(group) > 1 or (size[axis] == -1 and axis not in stops)
         )
-        bounds = [max(ends[axis], 0) for axis in heads]
+        bounds = [stops.get(axis, max(ends[axis], 0)) for axis in heads]
         arguments = [
             call.constant(each) for each in ([begin[axis] for axis in heads], bounds, [stride[axis] for axis in heads])
         ]

@@ -4,7 +4,7 @@ what is written, as TensorFlow Lite and as ONNX, gives what ONNX Runtime does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations, product
 
 import numpy as np
@@ -419,12 +419,18 @@ def test_sizes_of_zero(operator: str) -> None:
                 np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def dynamic(operator: str, shapes: list[list[int | str]], constants: list[Array], **told: object) -> onnx.ModelProto:
-    """A node whose operands have dynamic sizes."""
+def dynamic(
+    operator: str, shapes: list[list[int | str]], constants: list[Array], indices: str = "", **told: object
+) -> onnx.ModelProto:
+    """A node whose operands have dynamic sizes, all but the first of a type of ``indices`` where one is stated."""
     names = [f"x{number}" for number in range(len(shapes))]
     held = [numpy_helper.from_array(each, f"c{number}") for number, each in enumerate(constants)]
     node = helper.make_node(operator, [*names, *(each.name for each in held)], ["y"], **told)
-    ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip(names, shapes, strict=True)]
+    others = helper.np_dtype_to_tensor_dtype(np.dtype(indices or "float32"))
+    ports = [
+        helper.make_tensor_value_info(name, others if number else 1, shape)
+        for number, (name, shape) in enumerate(zip(names, shapes, strict=True))
+    ]
     graph = helper.make_graph([node], "one", ports, [onnx.ValueInfoProto(name="y")], held)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     return onnx.shape_inference.infer_shapes(made)
@@ -480,6 +486,81 @@ def test_an_open_batch(name: str) -> None:
         for delegate in (False, True):
             (found,) = litert().run(written, given, delegate=delegate).results
             np.testing.assert_allclose(found, results(model, given)[0], rtol=2e-5, atol=2e-5)
+
+
+BOUNDS = (0, 1, 3, -1, -2, -7, 7, 1 << 40, -(1 << 40))
+"""Where parts of a dimension begin and end: at, between and beyond its ends."""
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+def test_parts_of_dynamic_sizes(step: int) -> None:
+    """Parts count from either end, of as many elements as there are; those that go backwards are all, or refused."""
+    for start, end in product(BOUNDS, BOUNDS):
+        model = dynamic("Slice", [["N", 3, "M"]], [whole(start, 0), whole(end, 2), whole(2, 1), whole(step, 1)])
+        try:
+            written = layoutsolve.convert(model, to="tflite").content("")
+        except UnsupportedError as error:
+            assert step < 0 and "goes backwards along a part of a dynamic size" in str(error)
+            continue
+        assert step > 0 or (step == -1 and start in (-1, 1 << 40) and end == -(1 << 40))
+        for size in (4, 5):
+            given = [real(2, 3, size)]
+            (expected,) = results(model, given)
+            if expected.size:
+                np.testing.assert_array_equal(litert().run(written, given).results[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_parts_between_computed_bounds(step: int, dtype: str) -> None:
+    """Bounds count from either end, and may be beyond."""
+    constants = [whole(2, 1).astype(dtype), whole(step, 1).astype(dtype)]
+    model = dynamic("Slice", [["N", 3, "M"], [2], [2]], constants, dtype)
+    written, far = layoutsolve.convert(model, to="tflite").content(""), np.iinfo(dtype).max
+    for start, end in product((*BOUNDS[:-2], -far), (*BOUNDS[:-2], far)):
+        given = [real(2, 3, 5), np.array([start, -1], dtype), np.array([end, far], dtype)]
+        (expected,) = results(model, given)
+        if expected.size:
+            np.testing.assert_array_equal(litert().run(written, given).results[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_elements_along_dynamic_sizes(dtype: str) -> None:
+    """Indices count from either end, stated or computed."""
+    for indices in (whole(2), whole(0, -1, 1), whole((-2, 1), (0, -3))):
+        held = indices.astype(dtype)
+        for case in (held, held.reshape(()) if held.size == 1 else held):
+            stated = dynamic("Gather", [["N", "M"]], [case], axis=1)
+            written, given = layoutsolve.convert(stated, to="tflite").content(""), real(2, 5)
+            (expected,) = results(stated, [given])
+            np.testing.assert_array_equal(litert().run(written, [given]).results[0], expected)
+            computed = dynamic("Gather", [["N", "M"], list(case.shape)], [], dtype, axis=1)
+            written = layoutsolve.convert(computed, to="tflite").content("")
+            np.testing.assert_array_equal(litert().run(written, [given, case]).results[0], expected)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, None), (1, None), (0, 1), (-2, -1)])
+def test_sizes_that_are_dynamic(start: int, end: int | None) -> None:
+    """Which are results, or state what others become."""
+    told = {"start": start} | ({} if end is None else {"end": end})
+    model = dynamic("Shape", [["N", 3, "M"]], [], **told)
+    for given in (real(1, 3, 4), real(2, 3, 1)):
+        (found,) = litert().run(layoutsolve.convert(model, to="tflite").content(""), [given]).results
+        np.testing.assert_array_equal(found, results(model, [given])[0])
+
+
+@pytest.mark.parametrize("stated", [(1, 4), (5, 1, 1), (5, 3, 4), (1, 1)])
+def test_expansions_to_sizes_that_are_given(stated: Sequence[int]) -> None:
+    """Either side of an Expand may have ones."""
+    model = dynamic("Expand", [["N", "M"], [len(stated)]], [], "int64")
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for given in (real(3, 1), real(3, 4), real(1, 4)):
+        try:
+            expected = results(model, [given, whole(*stated)])
+        except RefusedError:
+            continue
+        (found,) = litert().run(written, [given, whole(*stated)]).results
+        np.testing.assert_array_equal(found, expected[0])
 
 
 REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
