@@ -106,9 +106,9 @@ class Call:
             raise ExpressionError(f"the size of '{value.name}' is dynamic", "fix it with --shape")
         return tuple(int(size) for size in shape if not isinstance(size, Size))
 
-    def extents(self, shape: Sequence[Dim]) -> int:
-        """A vector of sizes, of which those that are open are those of inputs."""
-        return self.draft.extents(tuple(shape), (*self.node.inputs, *self.graph.inputs))
+    def extents(self, shape: Sequence[Dim], free: int = 0) -> int:
+        """A vector of sizes, of which those that are open are those of inputs, and as many as are ``free`` -1."""
+        return self.draft.extents(tuple(shape), (*self.node.inputs, *self.graph.inputs), free)
 
     def counts(self, shape: Sequence[Dim]) -> int:
         """A vector of sizes, of which those that are open are -1: elsewhere XNNPACK wants numbers."""
@@ -228,7 +228,7 @@ class Call:
         if into is None and (before.shape, before.signature) == (sizes, signature):
             return tensor
         if signature.count(-1) > 1 or (-1 in signature and 0 in signature):
-            entries, options = self.extents(shape), dict[str, Any]()
+            entries, options = self.extents(shape, 0 if 0 in signature else 1), dict[str, Any]()
         else:
             entries, options = self.constant(signature), view_options(signature)
         if into is None:

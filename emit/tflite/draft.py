@@ -170,26 +170,30 @@ class Draft:
             self._constants[key] = found
         return found
 
-    def extents(self, shape: Shape, names: Iterable[str]) -> int:
+    def extents(self, shape: Shape, names: Iterable[str], free: int = 0) -> int:
         """A vector of sizes, of which those that are open are read of the tensors with some ``names``: they are that of
-        one, or a multiple. Raises :class:`ExpressionError` for one that is neither.
+        one, or a multiple; as many as are ``free`` may be neither, and are -1. Raises :class:`ExpressionError` for
+        others.
         """
-        if not any(isinstance(size, Size) for size in shape):
-            return self.constant(np.array(shape, np.int32))
-        given = [name for name in names if name]
-        parts = [self._extent(size, given) if isinstance(size, Size) else size for size in shape]
-        vectors = list[int]()
-        for open_, run in groupby(zip(shape, parts, strict=True), lambda pair: isinstance(pair[0], Size)):
-            sizes = [part for _, part in run]
-            vectors += sizes if open_ else [self.constant(np.array(sizes, np.int32))]
+        given, vectors = [name for name in names if name], list[int]()
+        for open_, run in groupby(shape, lambda size: isinstance(size, Size)):
+            if not open_:
+                vectors.append(self.constant(np.array(list(run), np.int32)))
+                continue
+            for size in run:
+                found = self._extent(size, given) if isinstance(size, Size) else None
+                free -= found is None
+                if free < 0:
+                    raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
+                vectors.append(self.constant(np.array([-1], np.int32)) if found is None else found)
         if len(vectors) == 1:
             return vectors[0]
         made = self.add(self.names.unique("sizes"), "int32", (len(shape),))
         self.write("CONCATENATION", vectors, [made], {"axis": 0})
         return made
 
-    def _extent(self, size: Size, names: Sequence[str]) -> int:
-        """A vector of one open size."""
+    def _extent(self, size: Size, names: Sequence[str]) -> int | None:
+        """A vector of one open size, None for one that no tensor has."""
         for name in names:
             for axis, each in enumerate(self.graph.values[name].shape):
                 factor = quotient(size, each) if isinstance(each, Size) else None
@@ -197,7 +201,7 @@ class Draft:
                     place = self.constant(np.array([axis], np.int32))
                     found = self._step("GATHER", [self.sizes_of(self.value(name)), place], {"axis": 0})
                     return found if factor == 1 else self._multiple(found, factor)
-        raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
+        return None
 
     def _multiple(self, vector: int, factor: int) -> int:
         return self._step("MUL", [vector, self.constant(np.array([factor], np.int32))], {})

@@ -67,7 +67,17 @@ def _positive(call: Call) -> bool:
 
 row("Relu", quantized=same_integers)(_unary)
 row("HardSwish", quantized=same_bytes)(_unary)
-row("Abs", quantized=looked_up)(_unary)
+
+
+@row("Abs", quantized=looked_up)
+def absolute(call: Call) -> None:
+    """Abs, of int64 the larger one of a number and its negative."""
+    if call.value(0).dtype != "int64":
+        _unary(call)
+        return
+    call.write("MAXIMUM", [call.tensor(0), call.step("NEG", [call.tensor(0)], call.output.shape)])
+
+
 row("Exp", quantized=signed_bytes)(_unary)
 row("Sigmoid", quantized=partial(_fixed, 1 / 256, -128))(_unary)
 row("Tanh", quantized=partial(_fixed, 1 / 128, 0))(_unary)

@@ -23,17 +23,24 @@ def _from_front(indices: Array, sizes: Any) -> Array:
 @row("Gather", quantized=moves)
 def gather(call: Call) -> None:
     """Gather; indices that are computed may be negative, and count from the end then."""
-    axis, given = call.axis(), call.value(1)
-    size, known = call.value(0).shape[axis], call.data(1)
+    axis, known = call.axis(), call.data(1)
+    size = call.value(0).shape[axis]
     if known is not None and (not isinstance(size, Size) or (known >= 0).all()):
         indices = call.constant(known if isinstance(size, Size) else _from_front(known, size))
-    elif isinstance(size, Size):
+    else:
+        indices = _bounded(call, axis)
+    call.write("GATHER", [call.tensor(0), indices], axis=axis)
+
+
+def _bounded(call: Call, axis: int) -> int:
+    """Computed indices along an axis, of which those that are negative count from the end."""
+    size, given = call.value(0).shape[axis], call.value(1)
+    if isinstance(size, Size):
         sizes = call.draft.sizes_of(call.tensor(0), given.dtype)
         whole = call.step("GATHER", [sizes, call.constant(axis)], [], axis=0)
-        indices = call.step("FLOOR_MOD", [call.tensor(1), whole], given.shape)
     else:
-        indices = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], given.shape)
-    call.write("GATHER", [call.tensor(0), indices], axis=axis)
+        whole = call.constant(size, given.dtype)
+    return call.step("FLOOR_MOD", [call.tensor(1), whole], given.shape)
 
 
 @row("GatherND", quantized=moves)
@@ -41,9 +48,13 @@ def gather_nd(call: Call) -> None:
     """GatherND; places in a batch, along which it only counts, stand beside its indices."""
     batch, given = call.attribute("batch_dims", 0), call.value(1)
     (count,) = call.sizes(given, slice(-1, None))
-    shape = given.shape[:-1]
+    shape, known = given.shape[:-1], call.data(1)
+    if known is None and not batch and any(isinstance(size, Size) for size in call.value(0).shape[:count]):
+        sizes = call.draft.sizes_of(call.tensor(0), given.dtype)
+        whole = call.step("SLICE", [sizes, call.constant([0]), call.constant([count])], [count])
+        call.write("GATHER_ND", [call.tensor(0), call.step("FLOOR_MOD", [call.tensor(1), whole], given.shape)])
+        return
     bounds = np.array(call.sizes(call.value(0), slice(batch, batch + count)))
-    known = call.data(1)
     before = [] if not batch else [np.indices(call.sizes(given, slice(-1)))[:batch]]
     counted = [np.moveaxis(each, 0, -1) for each in before]
     if known is not None:
@@ -59,10 +70,15 @@ def gather_nd(call: Call) -> None:
 
 @row("GatherElements", quantized=moves)
 def gather_elements(call: Call) -> None:
-    """GatherElements: GATHER_ND, with the place of each element beside its index."""
+    """GatherElements: GATHER_ND, with the place of each element beside its index, or GATHER along the last dimension of
+    what has as many others.
+    """
+    axis, known, lines = call.axis(), call.data(1), call.output.shape[:-1]
+    open_ = any(isinstance(size, Size) for size in (*call.output.shape, *call.value(0).shape))
+    if open_ and axis == len(lines) and call.value(0).shape[:-1] == lines:
+        call.write("GATHER", [call.tensor(0), _bounded(call, axis)], axis=axis, batch_dims=axis)
+        return
     sizes, shape = call.sizes(call.value(0)), call.sizes(call.output)
-    axis = call.axis()
-    known = call.data(1)
     grid = np.stack([*np.indices(shape)], -1)
     if known is not None:
         grid[..., axis] = _from_front(known, sizes[axis])

@@ -11,7 +11,7 @@ from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.slicing import MOST_CUT, runs_of
 from layoutsolve.emit.tflite.rows.stored import alike, moves, same_bytes
 from layoutsolve.frontend.onnx.constants import of
-from layoutsolve.ir.graph import Dim, Size, Value, product
+from layoutsolve.ir.graph import KEPT, Dim, Size, Value, product
 from layoutsolve.proto.messages import AttributeProto
 
 _TRANSPOSED = 6
@@ -30,6 +30,25 @@ def reshape(call: Call) -> None:
         call.reshape(again, made.shape, call.target())
         return
     call.reshape(call.tensor(0), call.output.shape, call.target())
+
+
+@row(f"{KEPT}Reshape")
+def reshape_to_computed(call: Call) -> None:
+    """Reshape to sizes that are computed, of which 0 stands for that of the operand."""
+    (count,), rank = call.sizes(call.value(1)), len(call.value(0).shape)
+    sizes = call.tensor(1)
+    if not call.attribute("allowzero", 0):
+        own = call.draft.sizes_of(call.tensor(0), "int64")
+        first = call.step("SLICE", [own, call.constant([0]), call.constant([min(count, rank)])], [min(count, rank)])
+        ones = call.constant(np.ones(max(count - rank, 0)), "int64")
+        same = call.step("CONCATENATION", [first, ones], [count], axis=0) if count > rank else first
+        zero = call.temporary([count], "bool")
+        call.write("EQUAL", [sizes, call.constant(0, "int64")], [zero])
+        given, sizes = sizes, call.temporary([count], "int64")
+        call.write("SELECT_V2", [zero, same, given], [sizes])
+    narrow = call.temporary([count], "int32")
+    call.write("CAST", [sizes], [narrow])
+    call.write("RESHAPE", [call.tensor(0), narrow])
 
 
 @row("Identity")

@@ -539,6 +539,59 @@ def test_elements_along_dynamic_sizes(dtype: str) -> None:
             np.testing.assert_array_equal(litert().run(written, [given, case]).results[0], expected)
 
 
+INDICES: Mapping[str, tuple[list[int | str], Array]] = {
+    "GatherElements": ([2, "M"], whole((0, -1, 3), (1, -2, 0))),
+    "GatherND": (["N", "M"], whole((0, 0), (-1, -1), (1, -2))),
+}
+
+
+@pytest.mark.parametrize("operator", INDICES)
+def test_places_in_dynamic_sizes(operator: str) -> None:
+    """Computed indices count from either end of as many elements as there are."""
+    shape, indices = INDICES[operator]
+    model = dynamic(
+        operator, [shape, list(indices.shape)], [], "int64", **({"axis": 1} if "Elements" in operator else {})
+    )
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for size in (4, 5):
+        given = [real(2, size), indices]
+        np.testing.assert_array_equal(litert().run(written, given).results[0], results(model, given)[0])
+
+
+@pytest.mark.parametrize("stated", [(4, 6), (0, -1), (2, 0, 6), (1, 0, -1, 2), (24,)])
+@pytest.mark.parametrize("allowzero", [0, 1])
+def test_computed_views(stated: Sequence[int], allowzero: int) -> None:
+    """A size of 0 is that of the operand, where it is not allowed."""
+    model = dynamic("Reshape", [["N", 3, 4], [len(stated)]], [], "int64", allowzero=allowzero)
+    given = [real(2, 3, 4), whole(*stated)]
+    written = layoutsolve.convert(model, to="tflite").content("")
+    try:
+        (expected,) = results(model, given)
+    except RefusedError:
+        return
+    np.testing.assert_array_equal(litert().run(written, given).results[0], expected)
+
+
+def test_views_of_several_dynamic_sizes() -> None:
+    """Sizes are those of inputs, and one is what is left."""
+    ports = [helper.make_tensor_value_info("x", 1, ["N", "M", 4])]
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["y"], axis=1),
+        helper.make_node("Unsqueeze", ["x", "first"], ["wide"]),
+        helper.make_node("Softmax", ["wide"], ["z"], axis=2),
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("y", "z")]
+    graph = helper.make_graph(nodes, "one", ports, outputs, [numpy_helper.from_array(whole(0, 1), "first")])
+    model = onnx.shape_inference.infer_shapes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    )
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for shape in ((2, 3, 4), (5, 1, 4)):
+        given = [real(*shape)]
+        for one, other in zip(results(model, given), litert().run(written, given).results, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("start", "end"), [(0, None), (1, None), (0, 1), (-2, -1)])
 def test_sizes_that_are_dynamic(start: int, end: int | None) -> None:
     """Which are results, or state what others become."""

@@ -180,6 +180,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "Range": [Case(*(np.array(each, dtype) for each in (1, 9, 3)), fed=(0, 1))
               for dtype in ("int32", "int64", "float32")],
     "Shape": [Case(X)],
+    "Abs": [Case(X), Case(whole((3, -4, 0)))],
     "Shrink": [Case(X), Case(X, lambd=1.0, bias=0.3), Case(X, lambd=-0.5, bias=0.2)],
     "Slice": [
         Case(X, whole(1, 2), whole(3, 8), whole(1, 3)),
@@ -246,6 +247,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     ],
 }  # fmt: skip
 ALIASES = {
+    "given:Reshape": "Reshape to sizes that are computed",
     "FusedMatMul": "MatMul of transposed matrices, which only ONNX Runtime has",
     "Rsqrt": "Reciprocal of Sqrt",
     "SquaredDifference": "Mul of a Sub by itself",
