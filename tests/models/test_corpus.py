@@ -188,7 +188,7 @@ def bytes_alone() -> list[Path]:
     return [ROOT / each["file"] for each in chosen if ROOT and each["size"] < EXACT]
 
 
-@pytest.mark.members(16)
+@pytest.mark.members(10)
 @pytest.mark.parametrize("path", bytes_alone(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_exact_models(path: Path) -> None:
     source = path.read_bytes()

@@ -56,7 +56,7 @@ def models() -> Iterator[object]:
                 yield pytest.param(family, seed, id=f"{family.__name__}-{seed}")
 
 
-@pytest.mark.members(14)
+@pytest.mark.members(8)
 @pytest.mark.parametrize(("family", "seed"), list(models()))
 def test_nothing_that_is_fused_is_parted(family: object, seed: int, tmp_path: Path) -> None:
     """Of exporters' networks at least as many operators are fused as of the source."""
