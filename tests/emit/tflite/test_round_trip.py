@@ -12,6 +12,7 @@ import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
 from experiments.make import demo
 from layoutsolve.cli.command_line import main
+from layoutsolve.emit.tflite.copies import with_states
 from layoutsolve.emit.tflite.sharing import VIEWS
 from layoutsolve.errors import CertificateError, OptionError, PlanError, UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
@@ -289,6 +290,7 @@ def test_variables_stay(shared: bool) -> None:
     found = layoutsolve.convert(source, to="tflite")
     if not shared:
         assert (found.kept, found.moves.transposes, found.operators.count("RNN")) == ("", 0, 1)
+    assert with_states(found.graph, ()) == frozenset()  # what nothing that is copied reads is not copied either
     random = np.random.default_rng(4)
     steps = [[random.normal(size=(1, 3, 4, 2)).astype(np.float32)] for _ in range(4)]
     for one, other in zip(litert().steps(source, steps), litert().steps(found.data, steps), strict=True):
