@@ -180,9 +180,7 @@ class _Applier:
 
         def read(item: int | str | Array | Value | Changed) -> str:
             if isinstance(item, Changed):
-                data = self.values[port(item.number)].data
-                assert data is not None
-                return self.constants.new(item.how(data), main)
+                return self.constants.new(item.how(self.values[port(item.number)].constant), main)
             if isinstance(item, Value):
                 return self.constants.given(item)
             if isinstance(item, np.ndarray):

@@ -54,9 +54,7 @@ def scale_itself(scope: Scope, gemm: NodeProto, products: Sequence[NodeProto]) -
     """Let a Gemm multiply by the number that its result, or a view of that, is multiplied by."""
     (product,) = products
     factor, data = sorted(product.input, key=lambda name: scope.constant(name) is None)
-    number = scope.constant(factor)
-    assert number is not None
-    gemm.attribute.add(name="alpha", type=AttributeProto.FLOAT, f=float(number.item()))
+    gemm.attribute.add(name="alpha", type=AttributeProto.FLOAT, f=float(scope.elements(factor).item()))
     scope.producers[data].output[0] = product.output[0]
     scope.gone.add(id(product))
 
@@ -68,8 +66,7 @@ def write_sum(_: Scope, node: NodeProto, __: Sequence[NodeProto]) -> None:
 
 def add_behind(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Write the bias of a product as an Add behind it."""
-    bias, result = scope.constant(node.input[2]), node.output[0]
-    assert bias is not None
+    bias, result = scope.elements(node.input[2]), node.output[0]
     spatial = len(integers(node, "kernel_shape"))
     added = _tensor(scope.fresh(f"{result}/bias"), bias.reshape(-1, *(1,) * spatial))
     scope.graph.initializer.append(added)
@@ -85,8 +82,7 @@ def add_behind(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
 
 def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Say which axes are padded: all of them."""
-    pads = scope.constant(node.input[1])
-    assert pads is not None
+    pads = scope.elements(node.input[1])
     axes = _tensor(scope.fresh(f"{node.output[0]}/axes"), np.arange(pads.size // 2))
     scope.graph.initializer.append(axes)
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
@@ -142,8 +138,7 @@ def _gather(scope: Scope, reader: NodeProto, indices: Array, label: str, axis: i
 
 def cut_to_nothing(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Expand to one element where there is to be none, and cut it off."""
-    shape, result = scope.constant(node.input[1]), node.output[0]
-    assert shape is not None
+    shape, result = scope.elements(node.input[1]), node.output[0]
     (axes,) = np.nonzero(shape == 0)
     vectors = {"shape": np.maximum(shape, 1), "nothing": np.zeros_like(axes), "axes": axes - len(shape)}
     names = {label: scope.fresh(f"{result}/{label}") for label in vectors}

@@ -93,6 +93,11 @@ class Scope:
         found = self.constants.get(name)
         if found is None or found.data_location == TensorProto.EXTERNAL:
             return None
+        return self.elements(name)
+
+    def elements(self, name: str) -> Array:
+        """The elements of what is known to be a small constant."""
+        found = self.constants[name]
         data = elements(found)
         return data.astype(np.float32) if found.data_type == TensorProto.FLOAT16 and found.name != name else data
 

@@ -162,7 +162,7 @@ class _Encoder:
         return self.table(5, fields)
 
     def tensor(self, tensor: Tensor) -> int:
-        buffer = 0 if tensor.data is None else self.buffer(tensor)
+        buffer = 0 if tensor.data is None else self.buffer(tensor.data, tensor.dtype)
         quant = 0 if tensor.quant is None else self.quantization(tensor.quant)
         name, shape = self.builder.CreateString(tensor.name), self.numbers(tensor.shape, np.int32)
         signature = self.numbers(tensor.signature, np.int32) if -1 in tensor.signature else 0
@@ -188,12 +188,11 @@ class _Encoder:
         }
         return self.table(7, fields)
 
-    def buffer(self, tensor: Tensor) -> int:
+    def buffer(self, data: Array, dtype: str) -> int:
         """The number of the buffer that holds a constant; equal constants share one."""
-        assert tensor.data is not None
-        key = (*memory(tensor.data), tensor.dtype)
+        key = (*memory(data), dtype)
         if key not in self.known:
-            self.known[key] = self.stored(_packed(tensor.data, tensor.dtype))
+            self.known[key] = self.stored(_packed(data, dtype))
         return self.known[key]
 
     def stored(self, data: Array) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from layoutsolve.emit.tflite.draft import Draft, have_equal_steps, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Operator, Tensor
+from layoutsolve.ir.graph import Array
 
 VIEW = "RESHAPE"
 LAYER = "FULLY_CONNECTED"
@@ -54,14 +55,15 @@ def within_limits(draft: Draft) -> list[Operator]:
         tensors = [draft.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
         rank = max((len(tensor.shape) for tensor in tensors), default=0)
         known = all(tensor.signature == tensor.shape for tensor in tensors)
+        axes = draft.tensors[operator.inputs[1]].data if operator.name in REDUCING else None
         if operator.name == VIEW or rank <= FEWER:
             written.append(operator)
         elif known and operator.name == LAYER:
             _as_matrix(draft, operator, written)
         elif known and operator.name == "CONCATENATION":
             _joined(draft, operator, written)
-        elif known and operator.name in REDUCING and draft.tensors[operator.outputs[0]].quant is None:
-            _reduced(draft, operator, written)
+        elif known and axes is not None and draft.tensors[operator.outputs[0]].quant is None:
+            _reduced(draft, operator, axes, written)
         elif known and _can_be_flatter(operator):
             _flatter(draft, operator, written)
         elif rank <= MOST:
@@ -102,12 +104,11 @@ def _joined(draft: Draft, operator: Operator, written: list[Operator]) -> None:
     _viewed(draft, flat, draft.tensors[made].shape, written, made)
 
 
-def _reduced(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+def _reduced(draft: Draft, operator: Operator, places: Array, written: list[Operator]) -> None:
     """Write a reduction along one run of neighbours after the other, each the second of three dimensions."""
-    (last, places), (made,) = operator.inputs, operator.outputs
-    data, sizes = draft.tensors[places].data, list(draft.tensors[last].shape)
-    assert data is not None
-    axes = sorted({int(axis) % len(sizes) for axis in data.reshape(-1)})
+    last, (made,) = operator.inputs[0], operator.outputs
+    sizes = list(draft.tensors[last].shape)
+    axes = sorted({int(axis) % len(sizes) for axis in places.reshape(-1)})
     options = {**operator.options, "keep_dims": True}
     while axes:
         first, run = axes[0], 1

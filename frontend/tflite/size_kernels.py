@@ -86,7 +86,7 @@ def _concatenate(call: Call, arrays: list[Array]) -> list[Array]:
 VIEWS: dict[str, Evaluator] = {
     "RESHAPE": _reshape,
     "SQUEEZE": _squeeze,
-    "EXPAND_DIMS": lambda call, arrays: [np.expand_dims(arrays[0], int(arrays[1].reshape(-1)[0]))],
+    "EXPAND_DIMS": lambda call, arrays: [np.expand_dims(arrays[0], arrays[1].item())],
     "TRANSPOSE": lambda call, arrays: [arrays[0].transpose(arrays[1].astype(np.int64).tolist())],
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from layoutsolve.base.processes import process
 from layoutsolve.base.wording import printable
@@ -100,8 +100,8 @@ class _Workers:
                         reply, failed = None, f"no process could convert it: {error}"
                     self.done.put(Answer(number, **reply) if reply else Answer(number, DIED, "", failed))
                     running = running if reply else None
-            if running is not None and running.stdin is not None:
-                running.stdin.close()
+            if running is not None:
+                _pipes(running)[0].close()
 
     def _process(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         pipe, wanted = subprocess.PIPE, json.dumps(dict(self.wanted))
@@ -115,23 +115,27 @@ class _Workers:
         return started
 
 
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[BinaryIO, BinaryIO]:
+    """Where a process reads requests, and writes replies."""
+    return cast("tuple[BinaryIO, BinaryIO]", (process.stdin, process.stdout))
+
+
 def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> dict[str, Any] | None:
     """What a process answers, None where it dies of it."""
-    assert process.stdin is not None and process.stdout is not None
+    requests, replies = _pipes(process)
     try:
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        process.stdin.flush()
+        requests.write(json.dumps(request).encode() + b"\n")
+        requests.flush()
     except OSError:
         return None
-    reply = process.stdout.readline()
+    reply = replies.readline()
     return dict(json.loads(reply)) if reply.endswith(b"\n") else None
 
 
 def _last_words(process: subprocess.Popen[bytes], log: BinaryIO) -> str:
     """How a process died, and the last line that it has left."""
     with suppress(OSError):
-        assert process.stdin is not None
-        process.stdin.close()
+        _pipes(process)[0].close()
     code = process.wait()
     how = f"by signal {-code}" if code < 0 else f"with code {code}"
     often = ", as the system does it where memory runs out" if code == -9 else ""

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,12 +130,13 @@ def _convert(
         conversion = convert(source, **given) if options.by_plan is None else _by_plan(options, source)
     outputs, rechecked = _written(options, source, conversion, target, stage)
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
-    explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
+    explained = cache(lambda: conversion.explain(options.time_limit))
+    explanation = explained() if options.explain else None
     profile = conversion.profile() if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
     shown = []
     if options.report is not None:
-        shown.append(_report(options, source, conversion, target, explanation, checked, profile))
+        shown.append(_report(options, source, conversion, target, explained(), checked, profile))
     writing = shown if options.dry_run else [*shown, *extracted, *outputs]
     folder = files.folder(options.extract) if extracted and writing else nullcontext()
     with stage("write"), folder, files.written(writing, model_files.read(options)):
@@ -144,7 +145,7 @@ def _convert(
             conversion,
             rechecked,
             checked,
-            explanation if options.explain else None,
+            explanation,
             profile,
             time.perf_counter() - start,
             not options.dry_run,
@@ -235,14 +236,13 @@ def _report(
     source: Content,
     conversion: Conversion,
     target: str,
-    explanation: Explanation | None,
+    explanation: Explanation,
     checked: Verification | None,
     profile: Profile | None,
 ) -> files.Output:
     """The page that shows all of it."""
     from layoutsolve.reporting.report import Told, page_of
 
-    assert explanation is not None
     said, written = parser.said(options), not options.dry_run
     told = Told(source, conversion, target, explanation, said, checked, profile, options.time_limit, written)
     text = page_of(told).encode()

@@ -13,7 +13,7 @@ from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import reference
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.io.source import Content
-from layoutsolve.ir.graph import Node, Value
+from layoutsolve.ir.graph import Node, Quant, Value
 from layoutsolve.planning.constant_provenance import Origins, Stored
 from layoutsolve.planning.layout_letters import letters_of, order_of, shown, text_of
 from layoutsolve.result import Conversion
@@ -106,7 +106,7 @@ class _Stating:
                     "stored": self._stored(written, logical, self.letters[name], variable),
                 }
                 if value.quant is not None:
-                    facts["quantization"] = _quantization(value, logical, written)
+                    facts["quantization"] = _quantization(value.quant, logical, written)
                 found.append(facts)
         return found
 
@@ -218,7 +218,7 @@ class _Stating:
         }
         facts["stored"] = self._stored(layout, logical, facts["letters"], variable)
         if value.quant is not None:
-            facts["quantization"] = _quantization(value, logical, layout)
+            facts["quantization"] = _quantization(value.quant, logical, layout)
         return facts
 
     def conversions(self) -> list[Facts]:
@@ -277,10 +277,8 @@ def _unchanged(stored: Value, layout: Layout, lies: Stored) -> bool:
     return np.array_equal(np.ascontiguousarray(stored.data).reshape(-1).view(np.uint8), lies.data.view(np.uint8))
 
 
-def _quantization(value: Value, logical: Layout, layout: Layout) -> Facts:
+def _quantization(quant: Quant, logical: Layout, layout: Layout) -> Facts:
     """The stored dimensions along which a quantized tensor has parameters of its own, outermost first."""
-    quant = value.quant
-    assert quant is not None
     if quant.axis is None:
         return {"axes": [], "elements": 1}
     atoms = set(logical[quant.axis])

@@ -58,6 +58,11 @@ class CutModel:
             runtime = OnnxRuntime(data)
         return cls(runtime, first, outputs, reals, ports)
 
+    @property
+    def following(self) -> Mapping[str, str]:
+        """The output that each input which is a state is fed with in the next step."""
+        return {} if self.runtime is None else self.runtime.following
+
     def fed(self, run: Run, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model reads in one step: LiteRT's tensors, beside the model's own inputs."""
         return {**inputs, **{name: stored_of(self.first[name], run.tensors) for name in self.outputs}}

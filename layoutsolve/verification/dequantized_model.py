@@ -6,17 +6,20 @@ of a conversion from that rounding.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.frontend.tflite.lowering.quantization import quant_of
-from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.sparse import dense
 from layoutsolve.ir.graph import Array, Quant
 from layoutsolve.verification.flatbuffer_repacking import constant, opened, packed
+
+_Weight = tuple[Tensor, Quant, Array]
+"""A quantized constant, its parameters, and its elements."""
 
 WEIGHTS = ("int2", "int4", "int8", "uint8")
 EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
@@ -30,23 +33,25 @@ def dequantized(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes 
     """
     model = parse(source)
     found = [
-        (position, operator.index, slot)
+        (position, operator.index, slot, weight)
         for position, subgraph in enumerate(model.subgraphs)
         for operator in subgraph.operators
         if (position, operator.index) not in kept
-        for slot in _slots(subgraph, operator)
+        for slot, weight in _weights(subgraph, operator)
     ]
-    return _rewritten(source, model, found) if found else None
+    return _rewritten(source, found) if found else None
 
 
-def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
-    """Which inputs of a float operator are quantized constants."""
+def _weights(subgraph: Subgraph, operator: Operator) -> Iterator[tuple[int, _Weight]]:
+    """The inputs of a float operator that are quantized constants, by their numbers."""
     if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
-        return []
+        return
     tensors = [subgraph.tensors[index] for index in operator.inputs if index >= 0]
     if not any(tensor.dtype == "float32" and tensor.data is None for tensor in tensors):
-        return []
-    return [slot for slot, index in enumerate(operator.inputs) if index >= 0 and _is_weight(_stored(subgraph, index))]
+        return
+    for slot, index in enumerate(operator.inputs):
+        if index >= 0 and (weight := _weight(_stored(subgraph, index))) is not None:
+            yield slot, weight
 
 
 def _stored(subgraph: Subgraph, index: int) -> Tensor:
@@ -56,27 +61,28 @@ def _stored(subgraph: Subgraph, index: int) -> Tensor:
     return subgraph.tensors[index if maker is None else maker.inputs[0]]
 
 
-def _is_weight(tensor: Tensor) -> bool:
-    return tensor.data is not None and tensor.dtype in WEIGHTS and quant_of(tensor) is not None
+def _weight(tensor: Tensor) -> _Weight | None:
+    """A quantized constant with its parameters and elements, None for another tensor."""
+    quant, data = quant_of(tensor), tensor.data
+    if data is None or quant is None or tensor.dtype not in WEIGHTS:
+        return None
+    return tensor, quant, data if tensor.sparsity is None else dense(tensor)
 
 
-def _real(tensor: Tensor) -> Array:
-    quant, data = quant_of(tensor), dense(tensor) if tensor.sparsity is not None else tensor.data
-    assert quant is not None and data is not None
+def _real(weight: _Weight) -> Array:
+    tensor, quant, data = weight
     if tensor.dtype == "uint8":  # LiteRT's hybrid kernels take these bytes for signed ones
         return Quant(quant.scale, np.zeros(quant.zero_point.shape, np.int8), quant.axis).real(data.view(np.int8))
     return quant.real(data)
 
 
-def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bytes:
+def _rewritten(source: bytes, found: list[tuple[int, int, int, _Weight]]) -> bytes:
     twin = opened(source)
-    for position, index, slot in found:
+    for position, index, slot, weight in found:
         subgraph = twin.subgraphs[position]
-        stated = model.subgraphs[position]
-        tensor = _stored(stated, stated.operators[index].inputs[slot])
-        real = np.asarray(_real(tensor), np.float32)
+        real = np.asarray(_real(weight), np.float32)
         twin.buffers.append(constant(real))
-        subgraph.tensors.append(_float_tensor(tensor, real, len(twin.buffers) - 1))
+        subgraph.tensors.append(_float_tensor(weight[0], real, len(twin.buffers) - 1))
         inputs = list(subgraph.operators[index].inputs)
         inputs[slot] = len(subgraph.tensors) - 1
         subgraph.operators[index].inputs = inputs

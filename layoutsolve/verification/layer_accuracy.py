@@ -172,18 +172,17 @@ class Inspector:
                 self._tallies[index] = self._tally(self._places[index].port, *self._written[index], runs[0])
             for number in range(len(runs)):
                 self._count(cut, index, steps, number)
-        self._ends(steps)
-        self._left(steps)
+        self._ends(cut, steps)
+        self._left(cut, steps)
 
     def _begun(self, runs: Sequence[Run]) -> CutModel:
         """The model with cuts, and no tensors any more but those that can be compared in it."""
         self._places = {index: place for index, place in self._places.items() if _fits(index, place, runs)}
         cut = CutModel.of(self._model, self._places)
-        following = {} if cut.runtime is None else cut.runtime.following
         self._states = {
             index: place
             for index, place in self._states.items()
-            if place.stored.name in following and _fits(index, place, runs)
+            if place.stored.name in cut.following and _fits(index, place, runs)
         }
         return cut
 
@@ -220,11 +219,10 @@ class Inspector:
         least = LEAST.get(operator.name, TINY)
         return Tally(port, "" if others else operator.name, rounded, length, tie(self._subgraph, operator), least)
 
-    def _ends(self, steps: _Steps) -> None:
+    def _ends(self, cut: CutModel, steps: _Steps) -> None:
         """Compare outputs that are no known tensors, as the model computes them of those that are."""
-        assert self._cut is not None
         for number, (run, here) in enumerate(zip(steps.runs, steps.results, strict=True)):
-            for position, (port, name) in enumerate(zip(run.outputs, self._cut.ports, strict=False)):
+            for position, (port, name) in enumerate(zip(run.outputs, cut.ports, strict=False)):
                 if name not in here:
                     continue
                 tally = self._ends_tallies.setdefault(position, Tally(port, ""))
@@ -232,13 +230,11 @@ class Inspector:
                 again = partial(self._end_again, name, steps, number, one)
                 _compare(tally, (one, other), lambda: None, None, again)
 
-    def _left(self, steps: _Steps) -> None:
+    def _left(self, cut: CutModel, steps: _Steps) -> None:
         """Compare the states that each run leaves: the next one is given LiteRT's."""
-        assert self._cut is not None
         readers = {index: operator for operator in self._subgraph.operators for index in operator.inputs}
         for index, place in self._states.items():
-            assert self._cut.runtime is not None
-            name = self._cut.runtime.following[place.stored.name]
+            name = cut.following[place.stored.name]
             for number, (run, here) in enumerate(zip(steps.runs, steps.results, strict=True)):
                 if index not in readers or name not in here:
                     continue

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, get_args
 from weakref import finalize
 
 import numpy as np
@@ -223,14 +223,14 @@ class LiteRT:
         self, header: dict[str, Any], arrays: litert_process.Arrays
     ) -> tuple[dict[str, Any], litert_process.Arrays] | None:
         running = self._start()
-        assert running.stdin is not None and running.stdout is not None
+        requests, replies = cast("tuple[BinaryIO, BinaryIO]", (running.stdin, running.stdout))
         self._log.seek(0)
         self._log.truncate()
         timer = Timer(self._timeout, running.kill)
         timer.start()
         try:
-            litert_process.write_message(running.stdin, header, arrays)  # type: ignore[arg-type]
-            reply = litert_process.read_message(running.stdout)  # type: ignore[arg-type]
+            litert_process.write_message(requests, header, arrays)
+            reply = litert_process.read_message(replies)
         except BrokenPipeError:
             reply = None
         finally:
@@ -238,7 +238,7 @@ class LiteRT:
         if reply is None:
             running.kill()
             running.wait()
-            running.stdout.close()
+            replies.close()
             self._process = None
         return reply
 

@@ -127,7 +127,7 @@ class Tally:
     _ties: int = 0
     _rows: int = 0
     _channels: Array | None = None
-    _worst: tuple[float, Array, Array] | None = None
+    _worst: tuple[float, Array, Array] = (0.0, np.zeros(0), np.zeros(0))
 
     def add(
         self,
@@ -149,7 +149,7 @@ class Tally:
         one, other = expected.reshape(-1), actual.reshape(-1)
         off = np.flatnonzero(one != other) if one.dtype.kind in "biufc" else np.arange(one.size)
         error = self._error(one[off], other[off], None if ignored is None else ignored.reshape(-1)[off])
-        if (total := float(error.sum())) > (0.0 if self._worst is None else self._worst[0]):
+        if (total := float(error.sum())) > self._worst[0]:
             self._worst = (total, expected, actual)
         if kind(self.port) == "quantized":
             self._quantized(error, off, expected.shape, real)
@@ -235,7 +235,6 @@ class Tally:
     @property
     def found(self) -> Distance:
         """How far the tensor is from LiteRT's in the run where it is farthest."""
-        assert self._worst is not None
         return distance(self.port, [self._worst[1:]])
 
     def verdict(self) -> str:

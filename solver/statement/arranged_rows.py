@@ -18,11 +18,9 @@ COMBINED = 3
 
 
 class Arrangements:
-    """The rows of one of the forms of a relation, by its number, which is an :class:`Arranged` one."""
+    """The rows of one of the forms of a relation, and its number there."""
 
-    def __init__(self, relation: Relation, number: int, limit: Limit) -> None:
-        form = relation.forms[number]
-        assert isinstance(form, Arranged)
+    def __init__(self, relation: Relation, number: int, form: Arranged, limit: Limit) -> None:
         self.ports = ports = relation.own.get(number, relation.ports)
         self.form, self.number, self.limit, self.weigh = form, number, limit, relation.weigh
         self.outputs = range(len(ports) - relation.outputs, len(ports))

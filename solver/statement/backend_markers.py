@@ -19,6 +19,7 @@ from layoutsolve.ir.graph import NOTHING, Graph, Node, Value
 from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
 from layoutsolve.solver.statement.proof_scope import MOVES
+from layoutsolve.solver.targets.form_table import Table
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
@@ -98,8 +99,7 @@ class _Following:
     """Which operators of a graph run where what they read is written. ``views`` are nodes that are no operators."""
 
     def __init__(self, graph: Graph, target: Target, views: Collection[int]) -> None:
-        assert target.table is not None
-        self.graph, self.target, self.table, self.views = graph, target, target.table, views
+        self.graph, self.target, self.table, self.views = graph, target, target.table or Table(), views
         self.follow = frozenset(number for number, node in enumerate(graph.nodes) if self._follows(number, node))
 
     def tensor(self, name: str) -> str:

@@ -32,15 +32,13 @@ Choice = tuple[Any, ...]
 
 
 class Placements:
-    """The rows of one of the forms of a relation, by its number, which is a :class:`Placed` one.
+    """The rows of one of the forms of a relation, and its number there.
 
     What a layout suggests at one port is combined with all that is known about the labels which that port does not
     have.
     """
 
-    def __init__(self, relation: Relation, number: int, limit: Limit, exact: bool) -> None:
-        form = relation.forms[number]
-        assert isinstance(form, Placed)
+    def __init__(self, relation: Relation, number: int, form: Placed, limit: Limit, exact: bool) -> None:
         self.ports = ports = relation.own.get(number, relation.ports)
         self.form, self.number, self.limit, self.exact = form, number, limit, exact
         self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []

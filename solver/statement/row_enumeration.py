@@ -51,9 +51,9 @@ class Alternatives:
         self._paid: dict[tuple[int, Layout], Price] = {}
         exact = exact and not (self.weigh and any(isinstance(form, Arranged) for form in relation.forms))
         self.makers = [
-            Arrangements(relation, number, limit)
+            Arrangements(relation, number, form, limit)
             if isinstance(form, Arranged)
-            else Placements(relation, number, limit, exact)
+            else Placements(relation, number, form, limit, exact)
             for number, form in enumerate(relation.forms)
         ]
         self.arranged = [maker for maker in self.makers if isinstance(maker, Arrangements)]

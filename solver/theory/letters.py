@@ -81,31 +81,30 @@ def form(rule: Rule, shapes: Sequence[Shape], texts: Mapping[int, str], price: i
     ``shapes`` are those of all ports, ``facts`` of the numbers that it computes with. Each row of it costs ``price``
     Transposes. Raises :class:`MisfitError` where the operator has no such form.
     """
-    first, plain = _first(rule)
+    first, fixed, plain = _first(rule)
     stored = tuple(texts.get(port, each) for port, each in enumerate(plain))
     own = [letters(text) if text else () for text in stored]
     for wanted, text, each in zip(plain, stored, own, strict=True):
         if {letter.name for letter in each} != set(wanted):
             raise MisfitError(f"{text} is not about the dimensions {wanted}")
-    assert isinstance(first.form, Placed)
     sizes = _sizes(rule, shapes)
-    split = _factors(first.form.places, plain, own, sizes)
+    split = _factors(fixed.places, plain, own, sizes)
     labels = {label: tuple(each) for label, each in split.items()}
     places = tuple(
         tuple(_place(dims[names.index(each.name)], each, text, labels, split, sizes) for each in text)
-        for dims, names, text in zip(first.form.places, plain, own, strict=True)
+        for dims, names, text in zip(fixed.places, plain, own, strict=True)
     )
-    free = first.form.free | {name for label in first.form.free for name in labels.get(label, ())}
-    placed = replace(first.form, places=places, free=free, price=Price(hidden=price))
+    free = fixed.free | {name for label in fixed.free for name in labels.get(label, ())}
+    placed = replace(fixed, places=places, free=free, price=Price(hidden=price))
     named = [text for port, text in enumerate(stored) if port in texts]
     ends = "_".join(named[:-1] if len(named) > 1 and named[-1] == named[0] else named)
     rewrite = _rewrite(rule, first, plain, own, ends)
     return Way(placed, rewrite, f"{' '.join(named)}, {facts}", first.sizes, split, stored)
 
 
-def _first(rule: Rule) -> tuple[Way, tuple[str, ...]]:
-    """The way of a rule that forms are made of, and the letters of what it stores at each port: the one that stores the
-    dimensions as the node has them, or the first one, whose dimensions are found by their labels.
+def _first(rule: Rule) -> tuple[Way, Placed, tuple[str, ...]]:
+    """The way of a rule that forms are made of, its form, and the letters of what it stores at each port: the one that
+    stores the dimensions as the node has them, or the first one, whose dimensions are found by their labels.
     """
     dims = tuple(tuple(tuple(name.partition(":")[0] for name in names) for names in each) for each in rule.dims)
     known = {name for each in dims for names in each for name in names}
@@ -114,9 +113,9 @@ def _first(rule: Rule) -> tuple[Way, tuple[str, ...]]:
         raise MisfitError("its dimensions have no letters")
     for way, form in placed:
         if all(_alike(*each, known) for each in zip(form.places, dims, strict=True)):
-            return way, rule.letters
+            return way, form, rule.letters
     way, form = placed[0]
-    return way, tuple(_turned(*each) for each in zip(form.places, dims, rule.letters, strict=True))
+    return way, form, tuple(_turned(*each) for each in zip(form.places, dims, rule.letters, strict=True))
 
 
 def _alike(places: Dims, dims: Dims, known: Collection[str]) -> bool:

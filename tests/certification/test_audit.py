@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from layoutsolve.certification.audit import COMPARED, TURNS, Recount, copied_bytes, recount
 
-checked = settings(max_examples=300, deadline=None, derandomize=True)
+checked = settings(max_examples=100, deadline=None, derandomize=True)
 Dims = Sequence[int | str]
 
 

@@ -18,14 +18,14 @@ import onnx
 import pytest
 
 import layoutsolve
+from experiments.fuzz.forgeries import Case as Certified
+from experiments.fuzz.forgeries import of_rows
 from experiments.make.demo import mobilenet
 from layoutsolve import Assignment, Boundary, Certificate, CertificateError, certify, check_certificate
-from layoutsolve.certification.certificate import CertifiedRow, _seal
+from layoutsolve.certification.certificate import _seal
 from layoutsolve.cli.command_line import main
-from layoutsolve.conversion.translation import FileOptions, content_of, emitted
 from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.solver.proof.dual_bound import DualValues
-from layoutsolve.solver.proof.restatement import restate
 from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_levels, ranked
 from layoutsolve.solver.statement.price import price
@@ -148,7 +148,7 @@ def test_concatenation_in_steps() -> None:
     check_certificate(source, model, certificate)
 
 
-@pytest.mark.parametrize("few", [1, 2, 32])
+@pytest.mark.parametrize("few", [1, 32])
 def test_few_candidates_first(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs nothing is proven among few candidates, anything else among all; the check states the same."""
     monkeypatch.setattr("layoutsolve.solver.strategies.orders.FEW", few)
@@ -181,7 +181,7 @@ def lone_rows(seed: int) -> bytes:
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_rows_that_nothing_leads_to(first: int) -> None:
     """Where dimensions have size 1, the layouts that are recorded need not lead to the very row that was chosen."""
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 12):
         source, objective = lone_rows(seed), ("min-executed", "min-transpose", "min-bytes")[seed % 3]
         conversion = layoutsolve.convert(source, objective=objective)
         assert check_certificate(source, conversion.content(""), certify(source, conversion)).tiers
@@ -349,29 +349,7 @@ def worse(found: Assignment, boundary: Boundary) -> Iterator[Assignment]:
 
 def certified_rows(name: str, rows: Assignment) -> tuple[bytes, Certificate]:
     """The file and the certificate of other rows, which hold but for the bounds: each is said to be the price."""
-    _, conversion = converted(name)
-    certificate, chosen = case(name)[2], [rows.row(number) for number in range(len(rows.rows))]
-    stated = restate(conversion.graph, conversion.boundary, rows.goal, [row.layouts for row in chosen])
-    model, external, _ = emitted(
-        conversion.graph,
-        conversion.boundary,
-        rows,
-        conversion.reading,
-        conversion.provenance,
-        FileOptions(certificate.opset),
-    )
-    data = content_of(model, external, "")
-    values = ranked(rows.price, stated.claimed)
-    return data, replace(
-        certificate,
-        model=hashlib.sha256(data).hexdigest(),
-        rows=tuple(
-            CertifiedRow(known.title, row.layouts, way)
-            for known, row, way in zip(certificate.rows, chosen, stated.ways(chosen), strict=True)
-        ),
-        price=rows.price,
-        bounds=tuple(replace(each, bound=value) for each, value in zip(certificate.bounds, values, strict=True)),
-    )
+    return next(of_rows(Certified(*converted(name), case(name)[2]), rows))
 
 
 @pytest.mark.parametrize("name", ["small", "large"])
@@ -414,7 +392,7 @@ def test_changed_multipliers(name: str) -> None:
     assert isinstance(first.proof, Step)
     refused = 0
     proofs = list(changed_proofs(first.proof))
-    for proof in [*proofs[:8], *proofs[-8:]]:
+    for proof in [*proofs[:4], *proofs[-4:]]:
         for more in (0, 1):
             forged = replace(certificate, bounds=(replace(first, proof=proof, bound=first.bound + more), *rest))
             try:
@@ -423,7 +401,7 @@ def test_changed_multipliers(name: str) -> None:
                 refused += 1
             else:
                 assert more == 0
-    assert refused >= 16
+    assert refused >= 8
 
 
 @pytest.mark.parametrize(
@@ -470,7 +448,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
         check_certificate(source, conversion.content(""), own, target=path)
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_any_target_can_be_certified(objective: str, tmp_path: Path) -> None:
     """Whatever motions lose, the optimum that is found is the one that is checked."""

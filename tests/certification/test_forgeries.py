@@ -48,10 +48,10 @@ def case(source: bytes, **options: object) -> Case:
 def test_whatever_is_changed(first: int) -> None:
     """No field is believed, and no change of one is more than an error."""
     random, (made, other) = Random(first), cases(2, 4, first)
-    outcomes = [(name, judged(made, made.model, text)) for name, text in mutants(made, other, random, ways=2)]
+    outcomes = [(name, judged(made, made.model, text)) for name, text in mutants(made, other, random, ways=1)]
     assert not [name for name, outcome in outcomes if outcome == "FALSE"]
     assert {kind(path) for path in fields(made.facts)} == {name for name, _ in outcomes}
-    assert sum(outcome != "accepted" for _, outcome in outcomes) > len(outcomes) // 2 > 200
+    assert sum(outcome != "accepted" for _, outcome in outcomes) > len(outcomes) // 2 > 100
 
 
 def test_changes_change() -> None:

@@ -93,7 +93,7 @@ def test_policy(operator: str) -> None:
     assert all(whats != {STORED} for whats in computed.values()), computed
 
 
-@pytest.mark.members(17)
+@pytest.mark.members(12)
 @pytest.mark.parametrize("operator", POLICY)
 def test_reference(operator: str) -> None:
     """Of what moves numbers all cases: some have forms of their own, as where there is nothing to do."""
@@ -102,7 +102,7 @@ def test_reference(operator: str) -> None:
             compare(case, dtype, variant, variant.model, reference)
 
 
-@pytest.mark.members(17)
+@pytest.mark.members(12)
 @pytest.mark.parametrize("operator", POLICY)
 def test_solved(operator: str) -> None:
     for case, dtype, made in found(operator):
@@ -110,7 +110,7 @@ def test_solved(operator: str) -> None:
             compare(case, dtype, variant, variant.model, solved)
 
 
-@pytest.mark.members(22)
+@pytest.mark.members(14)
 @pytest.mark.parametrize("operator", [name for name, stated in POLICY.items() if stated != COMPUTED])
 def test_constants(operator: str) -> None:
     """Whether a tensor is a constant makes no difference, though it may be folded."""
@@ -136,7 +136,7 @@ def compare(case: Case, dtype: str, variant: Variant, model: Model, convert: Con
         assert theirs.dtype == ours.dtype and off <= steps, f"{case.name} with {variant.label} is {off} steps off"
 
 
-@pytest.mark.members(34)
+@pytest.mark.members(22)
 @pytest.mark.parametrize("operator", POLICY)
 def test_meaning(operator: str) -> None:
     """What outputs mean to their readers: what they store, by their own parameters."""

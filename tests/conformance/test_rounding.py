@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def test_rescaling(operator: str, dtype: str) -> None:
     if (operator, dtype) in (("ABS", "uint8"), ("QUANTIZE", "int16")):
         pytest.skip("LiteRT has no such kernel, or rounds away from zero")
     data = every(dtype).reshape(1, -1)
-    for quants in parameters(dtype):
+    for quants in islice(parameters(dtype), 0, None, 2):
         assert np.abs(differences(operator, data, quants, data.shape)).mean() <= (dtype == "int16") * 5e-3, quants
 
 
@@ -164,7 +164,7 @@ def test_mean_of_images(size: tuple[int, int], dtype: str) -> None:
     """Means over height and width that stay images, by the kernel that rounds the zero point's part on its own."""
     generator = np.random.default_rng(0)
     shape, axes = (2, *size, 16), np.array([1, 2], np.int32)
-    for quants in parameters(dtype):
+    for quants in islice(parameters(dtype), 0, None, 2):
         data = generator.choice(every(dtype), shape)
         found = differences("MEAN", data, quants, (2, 1, 1, 16), {"keepDims": True}, [axes])
         assert np.abs(found).mean() <= 5e-3, quants

@@ -201,7 +201,7 @@ def test_every_rewrite_has_cases() -> None:
 def test_rewrites(op: str) -> None:
     """In all sets, with some attributes each; at least one of these is written in every set that has the operator."""
     written = set()
-    for seed in range(8):
+    for seed in range(5):
         random = np.random.default_rng(seed)
         source = CASES[op](random)
         wanted = _run(source, np.random.default_rng(seed))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.ir.graph import Quant, Value
+from layoutsolve.ir.names import Names
 
 SHAPE = (6, 2, 4, 6)
 
@@ -39,3 +40,10 @@ def test_what_a_value_means() -> None:
         _ = Value("x", "int8", (2,), steps).constant
     with pytest.raises(TypeError, match="'x' is not quantized"):
         _ = Value("x", "int8", (2,)).steps
+
+
+def test_names_that_are_taken() -> None:
+    """A new name is none that is in use, whoever uses it."""
+    names = Names(["a"])
+    names.take(["b", "a_1"])
+    assert [names.unique(name) for name in ("a", "b", "b", "c")] == ["a_2", "b_1", "b_2", "c"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,10 @@ def test_dimensions_of_size_1(block: int) -> None:
     """Operators have the same layouts in several ways there; what is written depends on which."""
     planned = sum(
         replayed(source(f"thin {seed}"), TARGETS[(seed + each) % len(TARGETS)])
-        for seed in range(20 * block, 20 * block + 20)
+        for seed in range(20 * block, 20 * block + 10)
         for each in (0, 3)
     )
-    assert planned > 15
+    assert planned > 7
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -67,7 +67,7 @@ def test_networks(seed: int) -> None:
 
 @pytest.mark.parametrize("objective", ["min-transpose", "min-bytes", "min-nodes"])
 def test_objectives(objective: str) -> None:
-    for seed in range(12):
+    for seed in range(6):
         assert replayed(source(f"thin {seed}"), FORMS[seed % len(FORMS)], objective=objective)
 
 
@@ -86,14 +86,14 @@ def test_several_backends(choose: str, tmp_path: Path) -> None:
         '[[forms]]\noperators = ["Conv"]\npolicy = "any"\n'
         '[[forms]]\noperators = ["Relu", "Pad", "ReduceSum"]\npolicy = "follow"\n'
     )
-    names = [f"thin {seed}" for seed in range(16)] + [f"onnx {seed}" for seed in range(6)] + ["network 3", "network 4"]
+    names = [f"thin {seed}" for seed in range(8)] + [f"onnx {seed}" for seed in range(3)] + ["network 3", "network 4"]
     assert all(replayed(source(name), str(path)) for name in names)
 
 
 @pytest.mark.parametrize("strategy", ["transpose", "propagate", "push"])
 def test_strategies(strategy: str) -> None:
     """Views that a strategy leaves as operators are operators of the plan as well."""
-    for seed in range(12):
+    for seed in range(6):
         assert replayed(source(f"thin {seed}"), FORMS[seed % len(FORMS)], strategy=strategy)
 
 
@@ -107,13 +107,13 @@ def edited(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     for number, each in enumerate(facts["operators"]):
         groups = each["arrangement"].split()
-        for other in set(list(permutations(groups))[:24]) - {tuple(groups)}:
+        for other in sorted({*[*permutations(groups)][:24]} - {tuple(groups)}):
             yield changed(number, lambda row, other=other: row.update(arrangement=" ".join(other)))
         for way in {0, 1, 2} - {each["way"]}:
             yield changed(number, lambda row, way=way: row.update(way=way))
         for port in each["ports"]:
             place, stored = each["ports"].index(port), port["layout"].split()
-            for other in set(list(permutations(stored))[:24]) - {tuple(stored)}:
+            for other in sorted({*[*permutations(stored)][:24]} - {tuple(stored)}):
                 yield changed(number, lambda row, p=place, o=other: row["ports"][p].update(layout=" ".join(o)))
             for more in (["-", *stored], stored[1:]):
                 yield changed(number, lambda row, p=place, o=more: row["ports"][p].update(layout=" ".join(o)))
@@ -131,7 +131,7 @@ def test_an_edited_plan_gives_what_it_says_or_is_refused(block: int) -> None:
         if made.kept:
             continue
         facts = json.loads(layoutsolve.plan(content, made).to_json())
-        for each in edited(facts):
+        for each in islice(edited(facts), seed % 2, None, 2):
             tried += 1
             try:
                 again = layoutsolve.convert_by(content, layoutsolve.Plan.from_json(json.dumps(each)))
@@ -141,7 +141,7 @@ def test_an_edited_plan_gives_what_it_says_or_is_refused(block: int) -> None:
             accepted += 1
             assert json.loads(layoutsolve.plan(content, again).to_json()) == each
             assert again.content("model.onnx") == made.content("model.onnx") or each["views"] != facts["views"]
-    assert tried > 50 and accepted < tried / 10
+    assert tried > 25 and accepted < tried / 10
 
 
 @pytest.mark.parametrize(

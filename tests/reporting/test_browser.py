@@ -67,6 +67,14 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Reports of a model with Transposes, of a large one, and of a quantized one."""
+    folders = [tmp_path_factory.mktemp("page") for _ in range(3)]
+    sources = (moved(), row(120, 6), mobilenet())
+    return [reported(*each, "--verify", "--profile") for each in zip(folders, sources, strict=True)]
+
+
 class Shown:
     """A page that is open. Whatever it loads beside itself, or says on the console, is an error."""
 
@@ -231,15 +239,11 @@ def test_many_nodes_fit(browser: Any, tmp_path: Path, dark: bool) -> None:
     shown.close()
 
 
-@pytest.mark.members(2)
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 768])
-def test_narrow_screens(browser: Any, tmp_path: Path, width: int, dark: bool) -> None:
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (768, True)])
+def test_narrow_screens(browser: Any, pages: list[Path], width: int, dark: bool) -> None:
     """Nothing is wider than the screen, and what is chosen is told below the graphs."""
-    for number, source in enumerate((moved(), row(120, 6), mobilenet())):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        shown = Shown(browser, reported(folder, source, "--verify", "--profile"), dark, width).ready()
+    for path in pages:
+        shown = Shown(browser, path, dark, width).ready()
         page = shown.page
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         lines = page.evaluate("[...document.querySelectorAll('td .whole')].map(each => each.getClientRects().length)")

@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from threading import Event, Thread
 from time import monotonic
 
@@ -87,7 +88,7 @@ def test_a_complete_search_has_not_ended(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_work_gives_a_right_model(seed: int) -> None:
     """However little may be done: the model is right, no worse than a Transpose pattern everywhere, the bound holds."""
@@ -107,7 +108,7 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             computes_the_same(graph, found)
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(5)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> None:
@@ -124,19 +125,19 @@ def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["min-latency", "min-nodes"])
-def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
+def test_solving_leaves_nothing_for_the_collector() -> None:
     """It is paused meanwhile: what is of no more use has to be free as soon as nothing refers to it."""
-    assign(random_graph(0, 12, CONTROL), objective=objective)  # imports leave cycles of their own
+    solved = partial(assign, objective="min-nodes")
+    solved(random_graph(0, 12, CONTROL))  # imports leave cycles of their own
     with paused():
         for seed in range(3):
-            assign(random_graph(seed, 12, CONTROL), objective=objective)
-            assign(conflicting_grid(2, 2), objective=objective, limit=Limit(10_000))
+            solved(random_graph(seed, 12, CONTROL))
+            solved(conflicting_grid(2, 2), limit=Limit(10_000))
         gc.collect()
         gc.set_debug(gc.DEBUG_SAVEALL)
         try:
-            assign(conflicting_grid(2, 3), objective=objective, limit=Limit(20_000))
-            assign(random_graph(7, 20, CONTROL), objective=objective)
+            solved(conflicting_grid(2, 3), limit=Limit(20_000))
+            solved(random_graph(7, 20, CONTROL))
             gc.collect()
             assert gc.garbage == []
         finally:
@@ -145,7 +146,7 @@ def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:
     """Also where the work is too little for it: orders first, groupings then, takes far less."""
@@ -268,7 +269,7 @@ def test_seconds_are_held() -> None:
     assert found.ended in ("", "seconds")
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("largest", "most"), [("CONSTRAINTS", 0), ("CONSTRAINTS", 30), ("CONSTRAINTS", 300), ("TERMS", 60), ("TERMS", 600)]
@@ -294,8 +295,7 @@ def test_models_that_are_too_large_are_not_searched(
         computes_the_same(graph, found)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("enough", [0, 10, 100])
+@pytest.mark.parametrize(("seed", "enough"), [(0, 0), (1, 10), (2, 100), (0, 10)])
 def test_more_rows_than_are_of_use_are_not_stated(seed: int, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few are enough: a right answer, and nothing claimed of the rows that are left out."""
     graph = random_graph(seed, 12, CONTROL)
@@ -314,11 +314,11 @@ def test_more_rows_than_are_of_use_are_not_stated(seed: int, enough: int, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", [4096, 16384])
-def test_rows_of_long_transforms_are_bounded(length: int) -> None:
+def test_rows_of_long_transforms_are_bounded() -> None:
     """A transform in stages cuts a dimension into ever more factors, which may come in any order: its layouts are far
     more than its operators.
     """
+    length = 4096
     graph = read(model("SignalRfft", [short(length)], [short(length + 2)], packed(fft_length=length)))
     statement = Statement(graph)
     enough = max(orders.ENOUGH, orders.ENOUGH_EACH * len(statement.entries))

@@ -49,7 +49,7 @@ def unit_graph(seed: int) -> tuple[Graph, int]:
 def test_no_more_operators_than_were_planted(part: int) -> None:
     """What is written has what the price says, slow Transposes as well, and no grouping of any order has less."""
     hindered = compared = 0
-    for seed in range(part, 28, 2):
+    for seed in range(part, 16, 2):
         graph, planted = unit_graph(seed)
         found = assign(graph, objective="min-nodes")
         tier = found.tiers[0]
@@ -62,7 +62,7 @@ def test_no_more_operators_than_were_planted(part: int) -> None:
             continue
         assert least == tier.value or not tier.value, seed
         compared += 1
-    assert hindered > 2 and compared > 7  # of 14: a busy machine has no time for some
+    assert hindered > 1 and compared > 3  # of 8: a busy machine has no time for some
 
 
 def test_where_time_counts_first_no_transpose_is_hindered() -> None:

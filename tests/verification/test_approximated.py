@@ -39,7 +39,7 @@ def products(dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_products(dtype: str, seed: int) -> None:
@@ -59,7 +59,7 @@ def halves(op: str, scale: float, offset: float, count: int, **options: object) 
     return build.finish(y)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("offset", [-4.0, -0.75, 2.0])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("approximate", [False, True])
@@ -97,7 +97,7 @@ def leaky(operator: str, dtype: str, seed: int) -> bytes:
     return build.finish(y)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("operator", ["LEAKY_RELU", "PRELU"])
@@ -145,9 +145,8 @@ def sigmoids(bias: float, seed: int) -> bytes:
     return build.finish(y)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("bias", [-2.0, -9.0, -12.0, -20.0, -40.0])
-def test_sigmoids_near_zero(bias: float, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "bias"), enumerate([-2.0, -9.0, -12.0, -20.0, -40.0]))
+def test_sigmoids_near_zero(seed: int, bias: float) -> None:
     """ONNX Runtime's errors do not shrink with them; where they are larger than these, others are told apart."""
     source = sigmoids(bias, seed)
     assert layoutsolve.verify(source, layoutsolve.convert(source)).verdict == "pass"

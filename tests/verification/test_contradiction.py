@@ -38,7 +38,7 @@ def judged(found: Verification) -> Verification:
     return found if inside is None else replace(found, inspection=replace(inside, layers=()))
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(4))
 def test_one_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ def row(*operators: str, quantized: Fits | None = None) -> Callable[[Row], Row]:
 
     def register(function: Row) -> Row:
         for operator in operators:
-            assert operator not in ROWS, operator
+            if operator in ROWS:
+                raise ValueError(f"operator {operator} has a row already")
             ROWS[operator] = function
             if quantized is not None:
                 QUANTIZED[operator] = quantized

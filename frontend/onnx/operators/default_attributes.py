@@ -125,7 +125,7 @@ def attended(call: Call) -> bool:
     heads, groups = (call.attribute(name, 0) if flat else 0 for name in ("q_num_heads", "kv_num_heads"))
     if len({len(queries), len(keys), len(values)}) > 1 or any(len(shape) != _ROWS + 1 for shape in old):
         return False
-    if len(old) != call.has(4) + call.has(5) or len(old) == 1 or (flat and min(heads, groups) <= 0):
+    if len(old) != 2 * call.has(5) or (flat and min(heads, groups) <= 0):
         return False
     known, every = call.arithmetic, (queries, keys, values, *old)
     batch = _same(call, [shape[0] for shape in every])

@@ -164,16 +164,24 @@ def _with_lists(call: Call, initial: list[Value]) -> list[Value]:
     start, given, found = len(draft.nodes), [*initial], [*initial]
     for position in lists:
         given[position] = draft.add(Value(draft.names.derived(call.slot(position).name, "list"), "variant", ()))
-    results = call.inline(call.option("body_subgraph_index"), given, Region("body", call.lowering.region))
+    results = _turned(call, given, Region("body", call.lowering.region))
     del draft.nodes[start:]
     for position in lists:
-        if results[position : position + 1] == [given[position]]:
+        if results[position] is given[position]:
             continue  # nothing is set in it
         name, element = initial[position].name, draft.elements.get(results[position].name)
         if element is None or name not in draft.reserved:
             raise GapError("it carries a list of tensors whose elements are not set in its body", ONE_BY_ONE)
         found[position] = unset_list(call, draft.reserved[name], element)
     return found
+
+
+def _turned(call: Call, carried: list[Value], region: Region) -> list[Value]:
+    """What the body makes of what is carried."""
+    following = call.inline(call.option("body_subgraph_index"), carried, region)
+    if len(following) != len(carried):
+        raise ModelError(f"{call.origin} carries {len(carried)} tensors, but its body gives {len(following)}")
+    return following
 
 
 def unset_list(call: Call, count: Value, element: Value) -> Value:
@@ -199,9 +207,7 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     for position in carried:
         name, like = draft.names.derived(call.slot(position).name, "now"), initial[position]
         now[position] = draft.add(Value(name, like.dtype, shapes[position], like.quant))
-    following = call.inline(call.option("body_subgraph_index"), now, region)
-    if len(following) != len(initial):
-        raise ModelError(f"{call.origin} carries {len(initial)} tensors, but its body gives {len(following)}")
+    following = _turned(call, now, region)
     again = _truth(call.within(region), call.inline(call.option("cond_subgraph_index"), following, region))
     ends = {now[each].name: (initial[each], following[each]) for each in carried}
     turns = Turns(draft.nodes[start:], draft.values, ends, again) if _is_true(first) else None

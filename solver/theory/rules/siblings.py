@@ -211,14 +211,13 @@ def _either_way(site: Site, found: Rule, always: bool) -> Rule:
 
         return write
 
-    def behind(way: Way) -> Way:
-        assert isinstance(way.form, Placed)
+    def behind(way: Way, fixed: Placed) -> Way:
         kind = str(way.kind).replace("channels-first", "channels-last")
-        form = replace(way.form, places=turned(way.form.places))
+        form = replace(fixed, places=turned(fixed.places))
         return replace(way, form=form, rewrite=written(way.rewrite, 1), kind=kind)
 
     before = tuple(replace(way, rewrite=written(way.rewrite, 0)) for way in found.ways)
-    after = tuple(map(behind, found.ways))
+    after = tuple(behind(way, way.form) for way in found.ways if isinstance(way.form, Placed))
     if not last:
         return replace(found, ways=(*before, *after))
     return replace(found, dims=turned(found.dims), ways=after if always else (*after, *before))

@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import Any
 
 from layoutsolve.ir.graph import Shape
-from layoutsolve.solver.theory.relation import Form, Placed
+from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rewrite, Step, Way
 
@@ -34,13 +34,13 @@ def orders(rank: int) -> Iterator[Order]:
 
 def turned(way: Way, rank: int, ports: Collection[int]) -> Iterator[Way]:
     """A way of a fixed form with the dimensions of space in every other order, at the ports that have them."""
-    for order in orders(rank):
-        yield replace(way, form=stored(way.form, order, ports), rewrite=_rewrite(way.rewrite, order))
+    if isinstance(way.form, Placed):
+        for order in orders(rank):
+            yield replace(way, form=stored(way.form, order, ports), rewrite=_rewrite(way.rewrite, order))
 
 
-def stored(form: Form, order: Order, ports: Collection[int]) -> Placed:
+def stored(form: Placed, order: Order, ports: Collection[int]) -> Placed:
     """A fixed form with the dimensions of space in an order, at the ports that have them."""
-    assert isinstance(form, Placed)
     places = tuple(_places(dims, order) if port in ports else dims for port, dims in enumerate(form.places))
     space = (label for port in ports for place in form.places[port][FIRST:] for label in place)
     return form if places == form.places else replace(form, places=places, turned=frozenset(space))

@@ -179,10 +179,13 @@ def sampled(site: Site) -> Rule:
     """
     rank, grid = len(site.required(0).shape) - 2, site.required(1)
 
-    def way(space: Sequence[int], points: Sequence[int]) -> Way:
+    def places(space: Sequence[int], points: Sequence[int]) -> tuple[Dims, ...]:
         image, made = (tuple((f"{name}{axis}",) for axis in axes) for name, axes in (("s", space), ("p", points)))
+        return (("n",), ("c",), *image), (("n",), *made, ("k",)), (("n",), ("c",), *made)
+
+    def way(space: Sequence[int], points: Sequence[int]) -> Way:
         form = Placed(
-            ((("n",), ("c",), *image), (("n",), *made, ("k",)), (("n",), ("c",), *made)),
+            places(space, points),
             free=frozenset("nc"),
             price=FREE if site.changeable(1) or [*space] == sorted(space) else Price(hidden=1),
         )
@@ -198,12 +201,9 @@ def sampled(site: Site) -> Rule:
 
     images = [*permutations(range(rank))] if site.changeable(1) or site.floating else [tuple(range(rank))]
     ways = [way(space, points) for space in images for points in permutations(range(rank))]
-    first = ways[0].form
-    assert isinstance(first, Placed)
-    places = first.places
     solid, data = _whole("s", "p", count=rank) | {"k"}, image("NC", rank + 2)
     letters = (data, unnamed(rank + 2), data) if data else ()
-    return Rule((0, 1), places, tuple(ways), solid=solid, letters=letters)
+    return Rule((0, 1), places(images[0], range(rank)), tuple(ways), solid=solid, letters=letters)
 
 
 def _picked(
@@ -223,8 +223,10 @@ def affine_grid(site: Site) -> Rule:
     shape, theta = site.output().shape, site.required(0)
     rank, known = len(shape) - 2, site.dims(1)
 
+    def places(space: Sequence[int]) -> tuple[Dims, ...]:
+        return (("n",), ("i",), ("j",)), (("n",), *((f"s{axis}",) for axis in space), ("k",))
+
     def way(space: Sequence[int]) -> Way:
-        points = tuple((f"s{axis}",) for axis in space)
         columns = [*(rank - 1 - space[rank - 1 - at] for at in range(rank)), rank]
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -234,14 +236,15 @@ def affine_grid(site: Site) -> Rule:
             turned = Between("theta", theta.dtype, shapes[0], theta.quant)
             return (*steps, *_picked(site, 0, 2, columns, turned, {1: asked}))
 
-        form = Placed(((("n",), ("i",), ("j",)), (("n",), *points, ("k",))), frozenset("n"))
-        return Way(form, rewrite, "as in the source" if [*space] == sorted(space) else "exchanged")
+        return Way(
+            Placed(places(space), frozenset("n")),
+            rewrite,
+            "as in the source" if [*space] == sorted(space) else "exchanged",
+        )
 
     orders = [*permutations(range(rank))] if known is not None and site.floating else [tuple(range(rank))]
     ways = tuple(map(way, orders))
-    first = ways[0].form
-    assert isinstance(first, Placed)
-    return Rule((0,), first.places, ways, solid=_whole("s", count=rank) | {*"ijk"})
+    return Rule((0,), places(orders[0]), ways, solid=_whole("s", count=rank) | {*"ijk"})
 
 
 @rule("Col2Im")
@@ -258,11 +261,11 @@ def column_to_image(site: Site) -> Rule | None:
     counts |= {f"k{axis}": size for axis, size in enumerate(kernel or ())}
     counts |= {f"l{axis}": size for axis, size in enumerate(blocks)}
 
+    def places(space: Sequence[int]) -> tuple[Dims, ...]:
+        kernels, blocks, image = (tuple(f"{name}{axis}" for axis in space) for name in "kls")
+        return (("n",), ("c", *kernels), blocks), (("n",), ("c",), *((label,) for label in image))
+
     def way(space: Sequence[int]) -> Way:
-        kernels, places, image = (tuple(f"{name}{axis}" for axis in space) for name in "kls")
-        form = Placed(
-            ((("n",), ("c", *kernels), places), (("n",), ("c",), *((label,) for label in image))), frozenset("nc")
-        )
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             if [*space] == sorted(space):
@@ -274,12 +277,14 @@ def column_to_image(site: Site) -> Rule | None:
             }
             return site.same(attributes(site.node.attributes, tuple(space)), vectors)
 
-        return Way(form, rewrite, "as in the source" if [*space] == sorted(space) else "exchanged")
+        return Way(
+            Placed(places(space), frozenset("nc")),
+            rewrite,
+            "as in the source" if [*space] == sorted(space) else "exchanged",
+        )
 
     ways = tuple(way(space) for space in permutations(range(rank)))
-    first = ways[0].form
-    assert isinstance(first, Placed)
-    return Rule((0,), _dense([*first.places], counts), ways, counts, _whole("k", "l", "s", count=rank))
+    return Rule((0,), _dense([*places(range(rank))], counts), ways, counts, _whole("k", "l", "s", count=rank))
 
 
 def _blocks(site: Site, kernel: Sequence[int]) -> list[int] | None:

@@ -7,10 +7,11 @@ import pytest
 
 from layoutsolve.emit.tflite import encode
 from layoutsolve.emit.tflite.versions import version_of
-from layoutsolve.errors import BudgetError
+from layoutsolve.errors import BudgetError, OutputError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.budget import Budget
+from layoutsolve.ir.graph import memory
 from tests.conformance.families import every_case
 from tests.random_models import network
 from tests.truth import litert
@@ -126,3 +127,15 @@ def test_options_are_written_where_none_is_set() -> None:
     model = Model((Subgraph("one", (*tensors, sizes), (resize,), (0,), (1,)),), (), {}, {}, "", 0)
     (written,) = parse(encode(model, Budget())).subgraphs[0].operators
     assert written.options["align_corners"] is False
+
+
+def test_constants_fill_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many bytes as fit, and not one more."""
+    model = parse(network(0).source)
+    constants = [each.data for subgraph in model.subgraphs for each in subgraph.tensors if each.data is not None]
+    size = sum({memory(data): data.nbytes for data in constants}.values())
+    monkeypatch.setitem(encode.__globals__, "LIMIT", size)
+    assert encode(model, Budget())
+    monkeypatch.setitem(encode.__globals__, "LIMIT", size - 1)
+    with pytest.raises(OutputError, match=f"the constants have {size} bytes, and a .tflite file can hold {size - 1}"):
+        encode(model, Budget())

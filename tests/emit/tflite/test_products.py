@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
 
@@ -147,3 +148,39 @@ def test_layers_give_the_dimensions_of_what_they_read() -> None:
     (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": given[0]})
     for delegate in (False, True):
         np.testing.assert_allclose(litert().run(written, given, delegate=delegate).results[0], expected, rtol=1e-5)
+
+
+def test_a_vector_is_the_bias_of_a_layer_on_bytes() -> None:
+    """Of a product that is quantized behind the sum, so that neither is computed in floats."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[2, 3, 4] x) => (float[2, 3, 2] y)
+        <float s = {0.5}, int8 o = {3}, int8 z = {0}, int8[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {0.5, -2}> {
+            a = QuantizeLinear(x, s, o) c = DequantizeLinear(a, s, o) k = DequantizeLinear(w, s, z) m = MatMul(c, k)
+            n = Add(m, b) q = QuantizeLinear(n, s, o) y = DequantizeLinear(q, s, o) }"""
+    )
+    written = layoutsolve.convert(source.SerializeToString(), to="tflite").content("")
+    names = [operator.name for operator in parse(written).subgraphs[0].operators]
+    assert names == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
+    x = np.random.default_rng(0).uniform(-4, 4, (2, 3, 4)).astype(np.float32)
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": x})
+    np.testing.assert_allclose(litert().run(written, [x]).results[0], expected, atol=0.51)
+
+
+@pytest.mark.parametrize("forwards", [True, False])
+def test_what_is_moved_means_what_it_is_moved_from_or_to(forwards: bool) -> None:
+    """Bytes of ONNX that are moved have no scale there; LiteRT has one in each tensor."""
+    text = "{ a = QuantizeLinear(x, s, o) b = Gather<axis = 1>(a, order) y = Concat<axis = 0>(b, b) }"
+    ports = "(float[3, 4] x) => (int8[6, 2] y)"
+    if not forwards:
+        text = "{ a = Gather<axis = 1>(x, order) b = Concat<axis = 0>(a, a) y = DequantizeLinear(b, s, o) }"
+        ports = "(int8[3, 4] x) => (float[6, 2] y)"
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g {ports}
+        <float s = {{0.5}}, int8 o = {{3}}, int64[2] order = {{2, 0}}> {text}"""
+    )
+    written = parse(layoutsolve.convert(source.SerializeToString(), to="tflite").content("")).subgraphs[0]
+    names = ["GATHER", "CONCATENATION"]
+    wanted = ["QUANTIZE", *names] if forwards else [*names, "DEQUANTIZE"]
+    assert [operator.name for operator in written.operators] == wanted
+    moved = [tensor.quant for tensor in written.tensors if tensor.dtype == "int8"]
+    assert len(moved) == 3 and all(each is not None and each.scale.tolist() == [0.5] for each in moved)

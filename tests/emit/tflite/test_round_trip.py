@@ -12,6 +12,7 @@ import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
 from experiments.make import demo
 from layoutsolve.cli.command_line import main
+from layoutsolve.emit.tflite.copies import with_states
 from layoutsolve.emit.tflite.sharing import VIEWS
 from layoutsolve.errors import CertificateError, OptionError, PlanError, UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
@@ -40,7 +41,7 @@ ON_BYTES = (
 """Operators whose kernels on bytes are written again."""
 
 
-@pytest.mark.members(16)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", [*range(30000, 30030), 52095, 61020])
 def test_random_network(seed: int) -> None:
     _, verdicts = judged(seed)
@@ -58,11 +59,11 @@ def computing(data: bytes) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
-def test_bytes_stay_bytes_by_way_of_onnx(target: str) -> None:
+@pytest.mark.parametrize(("first", "target"), [(31000, "portable"), (31030, "ort-cpu")])
+def test_bytes_stay_bytes_by_way_of_onnx(first: int, target: str) -> None:
     """Of networks on bytes, products and others that have kernels on these are such again."""
     compared = 0
-    for seed in range(31000, 31060):
+    for seed in range(first, first + 30):
         made = network(seed)
         if made.kind not in ("int8", "uint8"):
             continue
@@ -75,7 +76,7 @@ def test_bytes_stay_bytes_by_way_of_onnx(target: str) -> None:
         compared += 1
         lost = {name: before[name] - after[name] for name in ("product", *ON_BYTES) if before[name] > after[name]}
         assert sum(lost.values()) <= 1, (seed, lost)
-    assert compared > 10
+    assert compared > 5
 
 
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])
@@ -289,6 +290,7 @@ def test_variables_stay(shared: bool) -> None:
     found = layoutsolve.convert(source, to="tflite")
     if not shared:
         assert (found.kept, found.moves.transposes, found.operators.count("RNN")) == ("", 0, 1)
+    assert with_states(found.graph, ()) == frozenset()  # what nothing that is copied reads is not copied either
     random = np.random.default_rng(4)
     steps = [[random.normal(size=(1, 3, 4, 2)).astype(np.float32)] for _ in range(4)]
     for one, other in zip(litert().steps(source, steps), litert().steps(found.data, steps), strict=True):

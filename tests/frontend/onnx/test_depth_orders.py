@@ -31,9 +31,13 @@ def source(before: Sequence[int], split: Sequence[int], behind: Sequence[int]) -
 @pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < OPSET or onnxruntime.__version__ < "1.32", reason="they do not know the mode"
 )
-@pytest.mark.parametrize("before", [(0, 1, 2, 3), (0, 3, 1, 2), (0, 1, 3, 2)])
 @pytest.mark.parametrize(
-    ("split", "behind"), [((2, 2, 8), (0, 4, 5, 2, 3, 1)), ((8, 2, 2), (0, 1, 4, 2, 5, 3))], ids=["blocks", "depths"]
+    ("before", "split", "behind"),
+    [
+        ((0, 1, 2, 3), (2, 2, 8), (0, 4, 5, 2, 3, 1)),
+        ((0, 3, 1, 2), (8, 2, 2), (0, 1, 4, 2, 5, 3)),
+        ((0, 1, 3, 2), (2, 2, 8), (0, 4, 5, 2, 3, 1)),
+    ],
 )
 def test_depth_is_in_the_order_of_the_mode(before: Sequence[int], split: Sequence[int], behind: Sequence[int]) -> None:
     model = source(before, split, behind)

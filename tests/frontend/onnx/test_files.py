@@ -387,7 +387,7 @@ def test_written_models_are_solved_again(tmp_path: Path) -> None:
     """What the pattern around every operator leaves in a file is found again as in the source itself."""
     from tests.random_models import network
 
-    for each in [each for each in map(network, range(40)) if each.kind == "float32"]:
+    for each in [each for each in map(network, range(20)) if each.kind == "float32"]:
         source = each.source
         try:
             direct = layoutsolve.convert(source, objective="min-transpose")
@@ -595,19 +595,18 @@ def test_bytes_that_are_resized_along_some_axes(by: str) -> None:
     same(model, result, (1, 3, 4, 5))
 
 
-@pytest.mark.parametrize("wrong", [2, 1])
-def test_sizes_with_which_the_runtime_ends_are_passed_over(wrong: int) -> None:
+def test_sizes_with_which_the_runtime_ends_are_passed_over() -> None:
     """A division by a size less another number ends the process, whichever model it is in."""
     model = text(
         f"""{HEAD} g (float[n, 3, 4] x) => (float[n, 4, 3] y, int64 z)
-        <int64 less = {{{wrong}}}, int64 ten = {{10}}, int64 first = {{0}}> {{
+        <int64 less = {{2}}, int64 ten = {{10}}, int64 first = {{0}}> {{
             sizes = Shape(x) count = Gather<axis = 0>(sizes, first) by = Sub(count, less) z = Div(ten, by)
             y = Transpose<perm = [0, 2, 1]>(x) }}"""
     )
     assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("size", [1, 2, 64, 512])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_sizes_with_which_a_model_runs_are_found(axis: int, size: int) -> None:

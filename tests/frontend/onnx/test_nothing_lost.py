@@ -95,7 +95,7 @@ def check_nothing_lost(source: onnx.ModelProto, found: layoutsolve.Conversion) -
         assert told[0] < 11 or any(told[1] == node.op_type for node in nodes_of(found.model.graph))
 
 
-@pytest.mark.parametrize("seed", range(33))
+@pytest.mark.parametrize("seed", range(22))
 def test_nothing_is_lost_in_any_opset(seed: int) -> None:
     """Operators are as they are in the source's own operator set, wherever it has them."""
     source = with_texts(in_opset(random_model(seed, dynamic=seed % 2 > 0)[1], 11 + seed % 11))
@@ -104,7 +104,7 @@ def test_nothing_is_lost_in_any_opset(seed: int) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_nothing_is_lost_of_what_exporters_write(family: object) -> None:
-    source = with_texts(in_opset(network(family, 3), 17))  # type: ignore[arg-type]
+    source = with_texts(in_opset(network(family, 2), 17))  # type: ignore[arg-type]
     check_nothing_lost(source, layoutsolve.convert(source.SerializeToString()))
 
 
@@ -128,18 +128,15 @@ OLDER = """<ir_version: 7, opset_import: ["" : {}]> g (float[n, 6, 8] x) => (flo
     r = Transpose<perm = [0, 2, 1]>(c) y = Transpose<perm = [0, 2, 1]>(r) }}"""
 
 
-@pytest.mark.parametrize(
-    ("opset", "written", "operator"), [(10, 17, "LayerNormalization"), (13, 17, "LayerNormalization")]
-)
-def test_a_newer_opset_is_told(opset: int, written: int, operator: str, tmp_path: Path) -> None:
+def test_a_newer_opset_is_told(tmp_path: Path) -> None:
     """Where a rewriting needs it: in the summary, and in what is reported."""
-    source = onnx.parser.parse_model(OLDER.format(opset))
+    source = onnx.parser.parse_model(OLDER.format(10))
     found = layoutsolve.convert(source.SerializeToString())
     facts = (found.report[key] for key in ("opset", "source_opset", "opset_needed_by"))
-    assert tuple(facts) == (written, opset, operator)
+    assert tuple(facts) == (17, 10, "LayerNormalization")
     onnx.save(source, tmp_path / "x.onnx")
     run = subprocess.run([sys.executable, "-m", "layoutsolve", "x.onnx"], cwd=tmp_path, capture_output=True, text=True)
-    assert f"opset {opset} of the source is {written}, as {operator} needs it (--opset {opset})" in run.stdout
+    assert "opset 10 of the source is 17, as LayerNormalization needs it (--opset 10)" in run.stdout
     older = layoutsolve.convert(source.SerializeToString(), opset=13)
     assert older.opset == 13 and layoutsolve.verify(source, older).verdict == "pass"
 

@@ -182,7 +182,7 @@ def test_functions_in_other_operator_sets(version: int) -> None:
     refused.
     """
     words, random = Counter[str](), np.random.default_rng(version)
-    for seed in range(12):
+    for seed in range(8):
         _, source = random_model(seed)
         with_functions(source, random)
         for function in source.functions:
@@ -202,7 +202,7 @@ def test_functions_in_other_operator_sets(version: int) -> None:
 @pytest.mark.parametrize("domain", ["", "ai.onnx", "own", "nobody"])
 def test_functions_that_import_a_domain_twice(domain: str, version: int) -> None:
     """The first time counts."""
-    for seed in range(8):
+    for seed in range(5):
         _, source = random_model(seed)
         with_functions(source, np.random.default_rng(seed))
         for function in source.functions:

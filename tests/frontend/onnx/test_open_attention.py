@@ -58,3 +58,28 @@ def test_values_and_shapes(share: int) -> None:
         for made, wanted in zip(session(found.SerializeToString(), "none").run(None, feeds), truth, strict=True):
             assert made.shape == wanted.shape, seed
             np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-5, err_msg=str(seed))
+
+
+HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
+
+
+@pytest.mark.parametrize(
+    ("past", "heads", "told"),
+    [([], HEADS, True), (["pk", "pv"], HEADS, True), ([], {}, False),
+     ([], {"q_num_heads": 2, "kv_num_heads": 0}, False),
+     (["pk"], HEADS, False), (["pk", "unknown"], HEADS, False)],
+)  # fmt: skip
+def test_what_states_too_little_stays(past: list[str], heads: dict[str, int], told: bool) -> None:
+    """Sizes are told by those of the inputs, but without heads, with one of two past inputs, or one of which nothing is
+    known: then no size is taken for another.
+    """
+    shapes = {"q": [1, "r", 8], "k": [1, "c", 8], "v": [1, "c", 8], "pk": [1, 2, "p", 4], "pv": [1, 2, "p", 4]}
+    names = ["q", "k", "v", *past]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name)) for name in names]
+    node = helper.make_node("Attention", [*names[:3], "", *past], ["y", "nk", "nv"], **heads)
+    graph = helper.make_graph([node], "g", ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    found = layoutsolve.convert(source.SerializeToString())
+    written = found.model.graph
+    assert [each.op_type for each in written.node] == ["Attention"] and [*written.input] == ports
+    assert ([str(size) for size in found.graph.values["y"].shape] == ["1", "r", "8"]) == told

@@ -119,7 +119,7 @@ MOVING: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
 ]
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("dtype", STORED)
 def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str) -> None:
     """Whatever reads dequantized numbers, loads and computes the same for every type that they are stored as; every

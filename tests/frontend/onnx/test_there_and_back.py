@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
 import layoutsolve
 from layoutsolve.emit import serialise
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.solver.theory.test_hidden_transposes import OPERATORS, hidden
 
 COMPUTED = frozenset(("Slice", "ai.onnx.ml:OneHotEncoder"))
@@ -45,3 +48,20 @@ def test_the_type_of_another_tensor_is_a_cast(kind: int, constant: bool) -> None
     written = layoutsolve.convert(model.SerializeToString()).model
     assert [node.op_type for node in written.graph.node] == ["Cast"]
     assert written.graph.output[0].type.tensor_type.elem_type == kind
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("diagonal", ["none", "constant", "computed"])
+def test_triangles_of_transposed_matrices(diagonal: str, upper: int) -> None:
+    """The other triangle of the matrix as it is, whose diagonals count the other way."""
+    given = {"none": "", "constant": ", one", "computed": ", k"}[diagonal]
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g (float[3, 4] x, int64 k) => (float[3, 4] y)
+        <int64 one = {{1}}> {{
+            a = Transpose<perm = [1, 0]>(x) b = Trilu<upper = {upper}>(a{given}) y = Transpose<perm = [1, 0]>(b) }}"""
+    )
+    found = layoutsolve.convert(model.SerializeToString()).model
+    assert not any(node.op_type == "Transpose" for node in found.graph.node)
+    x, k = np.arange(1, 13, dtype=np.float32).reshape(3, 4), {"none": 0}.get(diagonal, 1)
+    (result,) = OnnxRuntime(found.SerializeToString(), level="none").run({"x": x, "k": np.array(k)})
+    np.testing.assert_array_equal(result, (np.triu if upper else np.tril)(x.T, k).T)

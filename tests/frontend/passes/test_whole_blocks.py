@@ -179,7 +179,7 @@ def test_what_runtimes_do_not_pad_stays(stored: bool, dtype: str) -> None:
         assert cut(other, WORTH, Budget()) is other
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_plans_for_blocks(seed: int) -> None:
     """Networks of TensorFlow Lite and ONNX give what they gave, and their plans say what is written."""

@@ -12,6 +12,7 @@ import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
 from layoutsolve.frontend import read
 from tests.builder import Builder
+from tests.conformance.families import every_case
 from tests.conformance.tensor_lists import Lists
 
 RANKS: tuple[tuple[int, ...], ...] = ((3,), (2, 3), (1, 2, 3))
@@ -195,11 +196,13 @@ def test_any_cut_of_the_file_is_refused_or_right() -> None:
         (0, 0, (2, 3), "that a list of 0 does not have"),
         (4, 4, (2, 3), "that a list of 4 does not have"),
         (4, -1, (2, 3), "that a list of 4 does not have"),
+        (4, [0, 1], (2, 3), "that a list of 4 does not have"),
+        (4, [], (2, 3), "that a list of 4 does not have"),
         (4, 1, (6,), r"sets 'y' in a list of float32\[2, 3\]"),
         (4, 1, None, "no element is set"),
     ],
 )
-def test_lists_that_cannot_be(count: object, place: int, sizes: tuple[int, ...] | None, match: str) -> None:
+def test_lists_that_cannot_be(count: object, place: object, sizes: tuple[int, ...] | None, match: str) -> None:
     """What TensorFlow refuses when it runs is refused before."""
     builder = Builder()
     x, lists = builder.input("x", (2, 3)), Lists(builder)
@@ -212,3 +215,15 @@ def test_lists_that_cannot_be(count: object, place: int, sizes: tuple[int, ...] 
         items = lists.write("SetItem", [items, builder.constant("place", np.array(place, np.int32)), y])
     with pytest.raises(ConversionError, match=match):
         layoutsolve.convert(builder.finish(lists.stack(items, (4, 2, 3))))
+
+
+def test_a_body_gives_as_much_as_is_carried() -> None:
+    """Also where what is carried is a list of tensors, which the body says the elements of."""
+    case = next(
+        case for case in every_case() if case.operator == "CUSTOM:FlexTensorListSetItem" and "loop" in case.name
+    )
+    builder = Builder.reopened(case.make().source)
+    body = builder.model.subgraphs[2]
+    body.outputs = list(body.outputs[:1])
+    with pytest.raises(ModelError, match="carries 3 tensors, but its body gives 1"):
+        layoutsolve.convert(builder.finish())

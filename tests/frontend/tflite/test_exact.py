@@ -319,7 +319,9 @@ SHAPES = (
 @pytest.mark.parametrize("name", ["ADD", "SUB"])
 def test_vectors_and_what_is_left_over(name: str, dtype: str) -> None:
     zero = 128 if dtype == "uint8" else 0
-    for shapes, (scales, pair) in product(SHAPES, NEAR_HALVES):
+    for number, (shapes, (scales, pair)) in enumerate(product(SHAPES, NEAR_HALVES)):
+        if number % 2 != (dtype == "int8"):
+            continue
         net = Network(dtype, 0)
         x, y, result = (Quant([float(np.float32(scale))], [zero]) for scale in scales)
         inputs = [net.input(*shapes[0], quant=x), net.input(*shapes[1], quant=y)]

@@ -123,7 +123,7 @@ def test_certificates_know_of_integers(tmp_path: Path) -> None:
     layoutsolve.check_certificate(layer.source, found.model.SerializeToString(), certificate, target=place)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_stays_in_floats_is_held_against_floats(tmp_path: Path, seed: int) -> None:
     """Two layers, of which the first alone is large enough: neither LiteRT as it is nor its float twin would agree."""
     random = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ def test_computed_sizes(mode: dict[str, bool]) -> None:
     source = resized(None, (-1, -1), mode, "float32")
     runtimes = [OnnxRuntime(serialise(read(source)).SerializeToString(), threads=1, level=level)
                 for level in ("none", "all")]  # fmt: skip
-    for height, out in ((rows, out) for rows in range(1, 129) for out in OUT[rows % 2 :: 2]):
+    for height, out in ((rows, out) for rows in range(1, 129, 3) for out in OUT[rows % 2 :: 2]):
         rows = np.arange(height, dtype=np.float32).reshape(1, height, 1, 1)
         given = [np.repeat(rows, 2, axis=2), np.array([out, 1], np.int32)]
         (truth,) = litert().run(source, given).results

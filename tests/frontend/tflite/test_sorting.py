@@ -177,7 +177,7 @@ def stably_sorted(rows: list[Any], comes_before: Callable[[Any, Any], bool]) -> 
 
 def test_random_comparators() -> None:
     """Of every kind there are some: those that are refused, that sort numbers, and NaN as well."""
-    found = [check(seed) for seed in range(150)]
+    found = [check(seed) for seed in range(100)]
     assert all(found.count(kind) >= 10 for kind in ("refused", "numbers", "all")), found
 
 

@@ -86,7 +86,7 @@ def proven(problem: LayoutProblem, tiers: Levels, counts: Counter[str]) -> list[
 def test_random_graphs(objective: str) -> None:
     """Every tier of the optimum is proven, over orders and over layouts, the Reshapes among them."""
     goal, counts = Goal(objective), Counter[str]()
-    for seed in range(60):
+    for seed in range(36):
         graph = random_graph(seed, 1 + seed % 9, CONTROL if seed % 2 else LAYERS)
         statement = Statement(graph, goal=goal)
         coarse = coarse_levels(goal.levels)
@@ -94,9 +94,9 @@ def test_random_graphs(objective: str) -> None:
             proven(statement.orders(), coarse, counts)
         if seed % 9 < 4:
             proven(statement.layouts(), goal.levels[:-1], counts)
-    assert counts["brute force"] >= 20
+    assert counts["brute force"] >= 12
     assert counts["short"] <= 0.01 * counts["reached"]
-    assert counts["disturbed"] >= 100
+    assert counts["disturbed"] >= 60
 
 
 RELATIONS: Levels = (("transposes",), ("hidden",), ("bytes",))
@@ -106,17 +106,17 @@ RELATIONS: Levels = (("transposes",), ("hidden",), ("bytes",))
 def test_random_relations() -> None:
     """Relations that no operator has, some of which the relaxation leaves a gap for: it is closed."""
     counts = Counter[str]()
-    for seed in range(400):
+    for seed in range(200):
         proven(random_problem(seed), RELATIONS, counts)
     assert counts["short"] == 0
-    assert counts["struck"] >= 3
-    assert counts["cases"] >= 3
+    assert counts["struck"] >= 1
+    assert counts["cases"] >= 1
 
 
 def test_rows_that_are_struck_out() -> None:
     """No row is struck out that an assignment with a lower price has: here any price up to twice the lowest."""
     struck = 0
-    for seed in range(200):
+    for seed in range(100):
         problem = random_problem(seed)
         sizes = [len(operator.rows) for operator in problem.operators]
         for question, bound, tree in proven(problem, RELATIONS, Counter()):
@@ -129,7 +129,7 @@ def test_rows_that_are_struck_out() -> None:
                 if value < 2 * bound and all(map(int.__le__, before, question.values)):
                     assert all(rows[number] in kept for number, kept in left.items())
             struck += any(len(kept) < sizes[number] for number, kept in left.items())
-    assert struck >= 20
+    assert struck >= 8
 
 
 def first(kind: str) -> tuple[Question, int, Tree]:
@@ -206,7 +206,7 @@ def test_a_price_that_is_not_the_lowest() -> None:
 def test_answers(objective: str) -> None:
     """What the solver calls optimal is proven in every tier, the Reshapes of the chosen orders among them."""
     reshapes = 0
-    for seed in range(24):
+    for seed in range(12):
         graph = random_graph(seed, 3 + seed % 9, CONTROL if seed % 2 else LAYERS)
         found = assign(graph, objective=objective)
         layouts = [found.row(number).layouts for number in range(len(found.rows))]

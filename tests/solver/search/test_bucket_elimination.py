@@ -28,7 +28,7 @@ TIERS = coarse_levels(OBJECTIVES["min-executed"]) or ()
 
 def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProblem, Domains, Component]]:
     """Components of random graphs, with some rows of their operators, all moves at their price or, of orders, some."""
-    for seed in range(20 if groupings else 40):
+    for seed in range(12 if groupings else 24):
         random = np.random.default_rng(seed)
         made = (mixed_graph, narrow_graph, lambda each: random_graph(each, 9, CONTROL))[seed % 3]
         statement = Statement(made(seed), goal=Goal(objective))
@@ -58,7 +58,7 @@ def test_rows_equal_enumeration(objective: str) -> None:
         least = ranked(price_of_component(problem, best, component), tiers)
         assert ranked(price_of_component(problem, rows, component), tiers) == least
         compared += any(least)
-    assert compared > 20
+    assert compared > 12
 
 
 @pytest.mark.slow
@@ -78,8 +78,8 @@ def test_groupings_equal_enumeration(objective: str) -> None:
             assert ranked(price_of_component(problem, rows, component), tiers) == least
             compared += bool(least[-1])
             shared += any(len(problem.readers[variable]) > 1 for variable in component.variables)
-    assert compared > 10
-    assert shared > 10
+    assert compared > 5
+    assert shared > 5
 
 
 def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def least(statement: Statement, without: Collection[int]) -> tuple[int, ...]:
 def test_what_is_left_out_makes_it_cheaper(objective: str) -> None:
     """The more is left out, the less the least price; that of nothing is nothing, and mostly little is lost."""
     counts: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(36):
         statement = Statement(graph_of(seed), goal=Goal(objective))
         factors, random = factors_of(statement), np.random.default_rng(seed)
         many = [factor for factor in factors if random.random() < 0.6]

@@ -127,7 +127,7 @@ def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict
 
 
 @pytest.mark.slow
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int) -> None:
     """All partitions, each with the lines of the backends that its operators run in and solved by itself."""

