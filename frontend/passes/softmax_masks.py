@@ -79,7 +79,8 @@ def _tells(graph: Graph, name: str, softmax: Node, hidden: bool) -> bool:
         return _tells(graph, read, softmax, not hidden)
     if test.op == "IsNaN" or (test.op == "Equal" and read == result):
         return hidden == (test.op == "IsNaN") and {read, *more} == {result}
-    if test.op == "IsInf":
+    low = test.op == "Equal" and any(end is not None and np.isneginf(end).all() for end in map(graph.constant, more))
+    if low or test.op == "IsInf":
         row = graph.producer(read)
         return hidden and row is not None and row.op == "ReduceMax" and _is_row(graph, row, softmax)
     reduced = _plain(graph, name)
@@ -101,12 +102,9 @@ def _is_row(graph: Graph, reduced: Node, softmax: Node, infinite: bool | None = 
     where it is not.
     """
     shape, axes = graph.values[softmax.inputs[0]].shape, graph.constant(reduced.inputs[-1])
-    same = axes is not None and len(reduced.inputs) == 2 and reduced.attributes.get("keepdims", 1) == 1
-    if (
-        axes is None
-        or not same
-        or [each % len(shape) for each in axes] != [softmax.attributes.get("axis", -1) % len(shape)]
-    ):
+    if axes is None or not shape or len(reduced.inputs) != 2 or reduced.attributes.get("keepdims", 1) != 1:
+        return False
+    if [each % len(shape) for each in axes.ravel()] != [softmax.attributes.get("axis", -1) % len(shape)]:
         return False
     if infinite is None:
         return reduced.inputs[0] == softmax.inputs[0]

@@ -90,14 +90,18 @@ class Attention:
 
     def guarded(self, scores: str, parts: str) -> str:
         """Parts, or 0 in rows that are hidden, as exporters may tell them: by the result, or by what is read."""
-        kind, last = self.choose.choice(("number", "no number", "equal", "all", "any", "most")), self.constant(LAST)
+        kind, last = (
+            self.choose.choice(("number", "no number", "equal", "all", "any", "most", "largest")),
+            self.constant(LAST),
+        )
         if kind in ("number", "no number"):
             test = self.op("IsNaN", parts)
             test = self.op("Not", test) if kind == "number" else test
         elif kind == "equal":
             test = self.op("Equal", parts, parts)
-        elif kind == "most":
-            test = self.op("IsInf", self.op("ReduceMax", scores, last, keepdims=1))
+        elif kind in ("most", "largest"):
+            most = self.op("ReduceMax", scores, last, keepdims=1)
+            test = self.op("IsInf", most) if kind == "most" else self.op("Equal", most, "low")
         else:
             low = self.op("Equal", scores, "low")
             each = self.op("Cast", self.op("Not", low) if kind == "any" else low, to=TensorProto.INT32)
