@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from layoutsolve.base.wording import FAULT, native_words, printable
+from layoutsolve.base.wording import FAULT, OTHER_TYPE, native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.graph import PLAN, Origin
@@ -155,6 +155,8 @@ def _refusal(error: Exception, model: ModelProto, origins: Mapping[str, Origin],
     if given and node is not None and node.op_type == origins[named].operator:
         tensor = next(filter(None, node.output), "")
         fault = f"{origins[named]} (output '{tensor}') is what ONNX refuses: {_typed(reason, node, model)}; {BROKEN}"
+    elif node is not None and (typed := re.fullmatch(r"\w+ typestr: .* has unsupported type: tensor\((.+)\)", reason)):
+        fault = f"{origins[named]} would become {node.op_type} of {typed[1]}, which ONNX does not define: {OTHER_TYPE}"
     else:
         fault = f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}; {FAULT}"
     return LoweringError(printable(fault))
@@ -211,7 +213,7 @@ def _check_kernels(
         if missing:
             raise LoweringError(
                 f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX "
-                f"Runtime has no kernel: use another type of numbers in the source model"
+                f"Runtime has no kernel: {OTHER_TYPE}"
             )
         for inner in graphs_of(node):
             _check_kernels(inner, versions, kernels, origins, types, source)

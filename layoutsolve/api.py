@@ -24,7 +24,7 @@ from layoutsolve.conversion.choices import (
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import FileOptions, emitted, reference
-from layoutsolve.errors import OutputError, StrategyError
+from layoutsolve.errors import OutputError, StrategyError, UnsupportedError
 from layoutsolve.frontend import parse
 from layoutsolve.io.source import Content, OnnxModel, Source, load, unchanged
 from layoutsolve.ir.budget import Budget
@@ -117,6 +117,9 @@ def convert(
     return request.tflite() if options.to == "tflite" else request.no_worse()
 
 
+_OTHERS = {"min-transpose": ("min-executed", "min-nodes"), "min-nodes": ("min-executed", "min-transpose")}
+"""Objectives that may find fewer Transposes, or operators, where what was asked for was traded for operators."""
+
 _SOONER = 0.9
 """By how much what other layouts move has to be less, of what is moved, so that they are taken."""
 
@@ -142,7 +145,7 @@ class Request:
         while True:  # one more time at most for each operator that is found to be fixed
             found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
             if found.fixed <= fixed:
-                return replace(self._in_larger_pieces(found, graph), fixed=fixed)
+                return replace(self._in_fewer_operators(self._in_larger_pieces(found, graph), graph), fixed=fixed)
             fixed |= found.fixed
             graph = holding(self.graph, found.position, fixed)
 
@@ -157,8 +160,35 @@ class Request:
             return found
         if not cost(found.written, whole=0):
             return found
-        other = self.tflite_of(self._assignment(options.goal, graph, "push"), graph)
-        return other if not other.fixed and cost(other.written) < _SOONER * cost(found.written) else found
+        other = self._otherwise(found, graph, options.objective, "push")
+        return other if cost(other.written) < _SOONER * cost(found.written) else found
+
+    def _in_fewer_operators(self, found: TfliteConversion, graph: Graph) -> TfliteConversion:
+        """What is found of a source in TensorFlow Lite, or what other objectives find where Transposes were traded
+        for operators, as some layouts take two of LiteRT's for one.
+        """
+        asked, before = self.options.objective, found.graph.figures
+        if graph.imports or self.options.strategy != "cpsat" or found.fixed or asked not in _OTHERS:
+            return found
+        moves = before.transposes + before.reshapes - sum(found.moves.counts)
+        more = before.operators - len(found.operators) < moves
+        for objective in _OTHERS[asked] if (found.price.transposes < before.transposes if found.kept else more) else ():
+            other = self._otherwise(found, graph, objective)
+            first, second = ((each.moves.transposes, len(each.operators)) for each in (found, other))
+            found = other if (second < first if asked == "min-transpose" else second[::-1] < first[::-1]) else found
+            if asked == "min-transpose" and not found.kept:  # 'min-nodes' takes long
+                break
+        return found
+
+    def _otherwise(self, found: TfliteConversion, graph: Graph, objective: str, strategy: str = "") -> TfliteConversion:
+        """What another objective or strategy finds, or what is found already where LiteRT does not express that."""
+        options = replace(self.options, objective=objective)
+        request = replace(self, options=options, budget=self.budget.fresh())
+        try:
+            other = request.tflite_of(request._assignment(options.goal, graph, strategy), graph)
+        except UnsupportedError:
+            return found
+        return found if other.fixed else other
 
     def tflite_of(self, assignment: Assignment, graph: Graph) -> TfliteConversion:
         """The model in TensorFlow Lite of an assignment that is known, of a graph some of whose operators may keep

@@ -427,7 +427,7 @@ def choice(steps: Steps) -> None:
     truth, result = steps.output(x.shape, "bool", None, x.batch), steps.like(x)
     level = (
         steps.constant(0.1, "float32")
-        if steps.chance(0.5)
+        if steps.chance(0.5) or not x.rank
         else steps.weights(x.shape[-1] if x.batch != x.rank - 1 else 1)
     )
     steps.write(steps.one("GREATER", "LESS_EQUAL"), [x, level], [truth])

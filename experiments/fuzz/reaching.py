@@ -2,7 +2,8 @@
 
     python -m experiments.fuzz.reaching REACHED
 
-What all tests execute is noted before, by ``python -m pytest -p experiments.fuzz.reached --reached=REACHED``.
+What all tests execute is noted before, by ``python -m pytest -p experiments.fuzz.reached --reached=REACHED``. Without
+REACHED what becomes of the mutants in both files is written there anew.
 """
 
 from __future__ import annotations
@@ -66,16 +67,42 @@ def in_onnx() -> Iterator[Tried]:
         )
 
 
+def again() -> None:
+    """Write anew what becomes of the mutants in both files."""
+    from tests.conformance import families, reaching
+    from tests.emit.tflite import reaching as nodes
+
+    cases = {case.name: case for case in families.every_case()}
+
+    def of_case(name: str, change: str) -> str:
+        model = cases[name].make()
+        mutants = dict(reaching.changes(model.source, reaching.place_of(cases[name], model.source), model.inputs))
+        exact = change.startswith(reaching.EXACT)
+        return reaching.outcome(mutants[change.removeprefix(reaching.EXACT)](), exact)[0]
+
+    def of_node(name: str, change: str) -> str:
+        operator, _, number = name.partition(" ")
+        return nodes.outcome(dict(nodes.changes(operator, int(number)))[change]()[0])[0]
+
+    for path, found in ((reaching.LINES, of_case), (nodes.LINES, of_node)):
+        lines = (line.split(" | ", 2)[:2] for line in path.read_text(encoding="utf-8").splitlines())
+        made = [f"{name} | {change} | {found(name, change)}\n" for name, change in lines]
+        path.write_text("".join(made), encoding="utf-8")
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("reached", type=Path)
+    parser.add_argument("reached", type=Path, nargs="?")
     parser.add_argument("--of", choices=("tflite", "onnx"), default="tflite")
     parser.add_argument(
         "--patience", type=int, default=120, help="mutants of an operator in a row that execute nothing new"
     )
     parser.add_argument("--seconds", type=float, default=600)
     options = parser.parse_args()
+    if options.reached is None:
+        again()
+        return
     known: dict[str, int] = defaultdict(int)
     for reach in read(options.reached).values():
         for path, blocks in reach.blocks.items():

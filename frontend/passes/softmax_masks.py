@@ -1,9 +1,10 @@
 """Rows of attention in which a mask hides everything, for a runtime whose sums are finite.
 
 Minus infinity is added to what is hidden, so that a softmax of such a row gives what is no number, and exporters put 0
-in its place. LiteRT's ADD gives the last finite number instead, of which a softmax makes equal parts; and XNNPACK has
-no kernels for that. Here masks stay finite, and parts are multiplied by 1 where a row has anything to see, else by
-0: by nothing where the masks are constants that leave something of each row. Scores are taken to be numbers.
+in its place, where that is so or where all of a row is minus infinity. LiteRT's ADD gives the last finite number
+instead, of which a softmax makes equal parts; and XNNPACK has no kernels for that. Here masks stay finite, and parts
+are multiplied by 1 where a row has anything to see, else by 0: by nothing where the masks are constants that leave
+something of each row. Scores are taken to be numbers.
 """
 
 from __future__ import annotations
@@ -53,17 +54,67 @@ def finite(graph: Graph) -> Graph:
 
 
 def _zeroed(graph: Graph, node: Node) -> Node | None:
-    """The softmax in which a node puts 0 for what is no number."""
+    """The softmax in which a node puts 0 in rows that are hidden."""
     if node.op != "Where" or node.domain or node.storage:
         return None
-    test, zero = graph.producer(node.inputs[0]), graph.constant(node.inputs[1])
-    softmax = graph.producer(node.inputs[2])
-    if test is None or softmax is None or zero is None or zero.size != 1 or zero.any():
-        return None
-    plain = all(not each.domain and each.region is node.region for each in (test, softmax))
-    floats = all(graph.values[name].in_floats for name in (*softmax.inputs, *softmax.outputs, *node.outputs))
-    same = test.op == "IsNaN" and test.inputs == softmax.outputs
-    return softmax if plain and floats and same and softmax.op == "Softmax" else None
+    for port, hidden in ((2, True), (1, False)):
+        softmax, zero = graph.producer(node.inputs[port]), graph.constant(node.inputs[3 - port])
+        if softmax is None or softmax.op != "Softmax" or softmax.domain or zero is None or zero.size != 1 or zero.any():
+            continue
+        floats = all(graph.values[name].in_floats for name in (*softmax.inputs, *softmax.outputs, *node.outputs))
+        if floats and softmax.region is node.region and _tells(graph, node.inputs[0], softmax, hidden):
+            return softmax
+    return None
+
+
+def _tells(graph: Graph, name: str, softmax: Node, hidden: bool) -> bool:
+    """Whether a value tells which rows are hidden, or which are not: by what is no number in the result, or by what is
+    minus infinity in all that is read of a row.
+    """
+    test = graph.producer(name)
+    if test is None or test.domain or test.region is not softmax.region:
+        return False
+    (read, *more), (result,) = test.inputs, softmax.outputs
+    if test.op == "Not":
+        return _tells(graph, read, softmax, not hidden)
+    if test.op == "IsNaN" or (test.op == "Equal" and read == result):
+        return hidden == (test.op == "IsNaN") and {read, *more} == {result}
+    low = test.op == "Equal" and any(end is not None and np.isneginf(end).all() for end in map(graph.constant, more))
+    if low or test.op == "IsInf":
+        row = graph.producer(read)
+        return hidden and row is not None and row.op == "ReduceMax" and _is_row(graph, row, softmax)
+    reduced = _plain(graph, name)
+    if reduced is None or reduced.op != ("ReduceMin" if hidden else "ReduceMax"):
+        return False
+    return _is_row(graph, reduced, softmax, infinite=hidden)
+
+
+def _plain(graph: Graph, name: str) -> Node | None:
+    """What computes a value, but for what it is cast to."""
+    node = graph.producer(name)
+    while node is not None and node.op == "Cast":
+        node = graph.producer(node.inputs[0])
+    return node
+
+
+def _is_row(graph: Graph, reduced: Node, softmax: Node, infinite: bool | None = None) -> bool:
+    """Whether a reduction is along the rows of a softmax: of what that reads, or of where that is minus infinity, or
+    where it is not.
+    """
+    shape, axes = graph.values[softmax.inputs[0]].shape, graph.constant(reduced.inputs[-1])
+    if axes is None or not shape or len(reduced.inputs) != 2 or reduced.attributes.get("keepdims", 1) != 1:
+        return False
+    if [each % len(shape) for each in axes.ravel()] != [softmax.attributes.get("axis", -1) % len(shape)]:
+        return False
+    if infinite is None:
+        return reduced.inputs[0] == softmax.inputs[0]
+    node = _plain(graph, reduced.inputs[0])
+    while node is not None and node.op == "Not":
+        node, infinite = _plain(graph, node.inputs[0]), not infinite
+    if node is None or node.op != "Equal" or not infinite:
+        return False
+    ends = [graph.constant(each) for each in node.inputs if each != softmax.inputs[0]]
+    return len(ends) == 1 and ends[0] is not None and bool(np.isneginf(ends[0]).all())
 
 
 def _kinds(graph: Graph) -> Mapping[str, int]:
@@ -76,9 +127,15 @@ def _kinds(graph: Graph) -> Mapping[str, int]:
         if node.domain or node.op in _NUMBERS:
             kind = _HIDING if node.domain else _FINITE
         elif node.op in _LIMITING:
-            kind = _LIMITED_TO[kind]
+            kind = _UNKNOWN if kind == _LOW and _enlarges(graph, node) else _LIMITED_TO[kind]
         found.update((name, kind if _in_floats(graph.values[name]) else _FINITE) for name in node.outputs if name)
     return found
+
+
+def _enlarges(graph: Graph, node: Node) -> bool:
+    """Whether a node is a product by more than 1, which makes infinite what is low."""
+    known = [data for data in map(graph.constant, node.inputs) if data is not None]
+    return node.op == "Mul" and any((np.abs(data) > 1).any() and (data > HIDDEN).all() for data in known)
 
 
 def _own_kind(value: Value) -> int:

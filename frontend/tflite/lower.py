@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import layoutsolve.frontend.tflite.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.base.wording import FAULT, listed, nearest
+from layoutsolve.base.wording import FAULT, OTHER_TYPE, listed, nearest
 from layoutsolve.errors import (
     BudgetError,
     ConversionError,
@@ -209,7 +209,7 @@ def _lower(function: Lowered, call: Call, check: Check | None) -> None:
             check(_part(call.draft, call.draft.nodes[start:]))
         except LoweringError as error:
             remedy = f"correct what the lowering writes that is registered for '{call.operator.name}'"
-            raise LoweringError(str(error).replace(FAULT, remedy)) from error
+            raise LoweringError(str(error).replace(FAULT, remedy).replace(OTHER_TYPE, remedy)) from error
 
 
 def _part(draft: Draft, written: Sequence[Node]) -> Graph:

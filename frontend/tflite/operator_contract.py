@@ -103,6 +103,9 @@ def _check_types(call: Call, what: str, ports: Ports, tensors: Sequence[int], in
             continue
         if dtype == "complex64":
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        if port.types and call.operator.name.startswith(_FLEX):
+            name = call.operator.name.removeprefix(_FLEX)
+            raise GapError(f"TensorFlow's {name} is not supported with {dtype} as {what} {position}", "use float32")
         name = call.lowering.subgraph.tensors[index].name
         raise ModelError(
             f"{call.origin} has {dtype} as {what} {position}, '{name}', where its definition has {', '.join(allowed)}"

@@ -22,6 +22,9 @@ _NODE = r"\(op_type:[^()]*, node name: .*?\):|==> Context:"
 FAULT = "the model contradicts itself, or this is a fault of layoutsolve: repair it, or report it with the model"
 """What is said where ONNX refuses what is written."""
 
+OTHER_TYPE = "use another type of numbers in the source model"
+"""What is said where ONNX, or ONNX Runtime, does not compute what is written with a type."""
+
 
 def level_name(names: Iterable[str]) -> str:
     """Name of a level of the objective, given the fields of a price that it adds up."""

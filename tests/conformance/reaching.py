@@ -1,7 +1,7 @@
 """Mutants of cases that execute what no other test does, each with what becomes of it, and how they are found.
 
 A line of ``reaching.txt`` is a case, a change, and the error of what is refused; what is converted is compared with
-LiteRT. ``python -m experiments.fuzz.reaching`` finds them.
+LiteRT. ``python -m experiments.fuzz.reaching`` finds them, and writes what becomes of them anew.
 """
 
 from __future__ import annotations

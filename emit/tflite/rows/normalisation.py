@@ -108,8 +108,10 @@ def lp_normalisation(call: Call) -> None:
 def local_response(call: Call) -> None:
     """LRN over neighbours among channels, the innermost dimension."""
     size, rank = call.attribute("size"), len(call.value(0).shape)
-    if _channel(call) != rank - 1 or rank != 4 or size % 2 == 0:
-        raise ExpressionError("it is not over an odd number of channels of images", "use an odd size")
+    if rank != 4 or _channel(call) != rank - 1:
+        raise ExpressionError(f"it is on {rank} dimensions, not on images of 4", "reshape its input to 4 dimensions")
+    if size % 2 == 0:
+        raise ExpressionError("it is not over an odd number of channels", "use an odd size")
     options = {
         "radius": size // 2,
         "bias": float(call.attribute("bias", 1.0)),

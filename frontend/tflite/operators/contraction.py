@@ -13,7 +13,7 @@ from layoutsolve.frontend.tflite.lowering.writer import real_dtype
 from layoutsolve.frontend.tflite.operators.custom.options import integer
 from layoutsolve.frontend.tflite.operators.shared import dynamic_products
 from layoutsolve.frontend.tflite.operators.shared.common import bias_of, hybrid_weights, ranked, write_activated
-from layoutsolve.ir.graph import Array, Shape, Size, Value
+from layoutsolve.ir.graph import Array, Shape, Size, Value, product, quotient
 
 _WIDE = 64
 """Hadamard matrices above this size are written as a product of two."""
@@ -37,6 +37,7 @@ def fully_connected(call: Call) -> None:
     outputs, columns = weights.shape
     if not isinstance(columns, int) or columns == 0:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")
+    _check_rows(x.shape, columns)
     rows = reshaped(x.shape, (-1, columns), call.arithmetic)
     if call.option("keep_num_dims", False):
         if not x.shape or not call.agree(x.shape[-1:], (columns,)):
@@ -58,6 +59,16 @@ def fully_connected(call: Call) -> None:
         result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)
     if product is not slot:
         call.reshape(result, shape, slot)
+
+
+def _check_rows(shape: Shape, columns: int) -> None:
+    """Refuse an input that is no whole rows, unless sizes but the first are open, with which it may be."""
+    count = product(shape)
+    if quotient(count, columns) is None and all(isinstance(size, int) for size in shape[1:]):
+        raise GapError(
+            f"its input of {count} elements is no whole number of rows of {columns}, and LiteRT leaves the rest out",
+            "reshape the input to whole rows",
+        )
 
 
 def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Shape) -> None:

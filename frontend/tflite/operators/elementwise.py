@@ -182,7 +182,7 @@ def square_root(call: Call) -> None:
     if x.quant is None or slot.quant is None:
         call.write("Sqrt", [x], x.shape, slot)
         return
-    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
+    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt", real_dtype(x)))
     loss = 2.0**-8 if slot.dtype == "int16" else 2.0**-14
     raised(call, root, (loss - 0.5) * float(slot.quant.scale[0]), slot)
 
@@ -215,7 +215,7 @@ def absolute(call: Call) -> None:
 def rsqrt(call: Call) -> None:
     """RSQRT = 1 / sqrt(x)."""
     x = call.input(0)
-    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
+    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt", real_dtype(x)))
     call.write("Reciprocal", [root], x.shape, call.slot())
 
 

@@ -712,6 +712,11 @@ REASONS: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "Pad",
         lambda: Case(real(*[2] * 11), whole(*[1, 0] * 11)),
     ),
+    "it is on 3 dimensions, not on images of 4; reshape its input to 4 dimensions": (
+        "LRN",
+        lambda: Case(real(1, 4, 5), size=3),
+    ),
+    "it is not over an odd number of channels; use an odd size": ("LRN", lambda: Case(real(1, 4, 5, 5), size=2)),
     "it converts text; cut the model with --from or --to": (
         "Cast",
         lambda: Case(real(3), to=onnx.TensorProto.STRING),

@@ -11,6 +11,7 @@ import pytest
 import layoutsolve
 from experiments.fuzz.tflite_round_trip import judged
 from experiments.make import demo
+from experiments.make.hard_networks import attended, heads_of, joined_heads
 from layoutsolve.cli.command_line import main
 from layoutsolve.emit.tflite.copies import with_states
 from layoutsolve.emit.tflite.sharing import VIEWS
@@ -18,6 +19,7 @@ from layoutsolve.errors import CertificateError, OptionError, PlanError, Unsuppo
 from layoutsolve.frontend.tflite.reading.reader import parse
 from tests.builder import Builder, Quant
 from tests.frontend.tflite.test_custom import POOL
+from tests.networks import Network
 from tests.random_models import network
 from tests.truth import litert
 
@@ -177,6 +179,38 @@ def test_what_a_model_says_of_itself_stays() -> None:
     ]
     assert names[0] == names[1] and found.description == before.description
     assert set(before.metadata) <= set(found.metadata)
+
+
+def attention(seed: int) -> bytes:
+    """Layers of attention whose queries, keys and values are one product, in one of two orders of axes."""
+    net, random = Network(), np.random.default_rng(seed)
+    heads, width, tokens = (int(random.choice(sizes)) for sizes in ((2, 3), (2, 4), (4, 9)))
+    channels, first = heads * width, bool(random.integers(2))
+    x = net.input(1, channels, tokens) if first else net.input(1, tokens, channels)
+    x = net.transpose(x, 0, 2, 1) if first else x
+    for _ in range(int(random.integers(1, 3))):
+        y = net.normalised(x) if random.integers(2) else x
+        y = net.dense(joined_heads(net, attended(net, *heads_of(net, y, heads))), channels)
+        x = net.add(x, y) if random.integers(2) else y
+    return net.model(net.transpose(x, 0, 2, 1) if random.integers(2) else x).source
+
+
+@pytest.mark.parametrize(
+    ("seed", "others"),
+    [(0, ("min-transpose", "min-executed")), (5, ("min-nodes", "min-nodes")), (33, ("min-transpose", "min-transpose"))],
+)
+def test_transposes_that_are_traded_for_operators(seed: int, others: tuple[str, str]) -> None:
+    """Where layouts with fewer Transposes take more operators of LiteRT, those of another objective are better."""
+    source = attention(seed)
+    timed = layoutsolve.convert(source, to="tflite")
+    for objective, other in zip(("min-transpose", "min-nodes"), others, strict=True):
+        found = layoutsolve.convert(source, to="tflite", objective=objective)
+        assert found.assignment.objective == other and not found.kept
+        assert layoutsolve.verify(source, found).passed
+        if objective == "min-transpose":
+            assert found.moves.transposes < timed.moves.transposes
+        else:
+            assert len(found.operators) <= len(timed.operators)
 
 
 def test_what_cannot_be_better_stays_byte_for_byte() -> None:

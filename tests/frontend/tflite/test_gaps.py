@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
+import layoutsolve
+from layoutsolve.errors import ConversionError, LoweringError, ModelError, UnsupportedError
 from layoutsolve.frontend import read
 from tests.builder import Builder, Quant
+from tests.conformance.flex import node_options
 
 Given = tuple[Sequence[int], str] | Any
 """An input's shape and type; anything else is a constant."""
@@ -104,6 +106,10 @@ def table_without_values(*more: int) -> bytes:
         (one("ATAN2", [((4,), "float64")] * 2, ((4,), "float64")), "angles of float64"),
         *((one(f"CUSTOM:Flex{name}", [((4,), "float64")] * 2, ((4,), "float64")), "it computes on float64")
           for name in ("DivNoNan", "Xlogy")),
+        *((one(f"CUSTOM:Flex{name}", [((4,), dtype)], ((4,), dtype)), f"{name} is not supported with {dtype}")
+          for name in ("Reciprocal", "Erf", "Rint", "Selu") for dtype in ("int16", "int64")),
+        *((one("FULLY_CONNECTED", [(shape, "float32"), ((3, columns), "float32")], ((1, 3), "float32")), "whole number")
+          for shape, columns in (((1, 6), 4), ((3,), 4), ((3, 3), 2), ((2, 5, 2), 8))),
         (one("ABS", [((2**31 - 1, 2**31 - 1, 4), "float32")], ((1,), "float32")), "too much for any memory"),
         (one("MATRIX_DIAG", [((4,), "bool")], ((4, 4), "bool")), "diagonal of bool"),
         (
@@ -118,6 +124,34 @@ def test_gaps(source: bytes, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason) as caught:
         read(source)
     assert all(gap.remedy for gap in caught.value.gaps)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("name", ["Pow", "Exp", "Log", "Rsqrt", "Elu", "BatchMatMul"])
+def test_types_that_onnx_does_not_define_are_named(name: str, dtype: str) -> None:
+    """TensorFlow computes with more types, so the model is not at fault."""
+    builder = Builder()
+    inputs = [builder.input(each, (2, 2), dtype) for each in ("x", "y")[: 2 if name in ("Pow", "BatchMatMul") else 1]]
+    out = builder.tensor("out", (2, 2), dtype)
+    builder.operator(f"CUSTOM:Flex{name}", inputs, [out], custom_options=node_options(name, {}))
+    with pytest.raises(
+        LoweringError, match=rf"^CUSTOM:Flex{name}#0 would become \w+ of {dtype}, which ONNX does not define"
+    ):
+        layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize(("size", "fits"), [(6, False), (8, True), (None, True)])
+def test_rows_of_an_open_batch(size: int | None, fits: bool) -> None:
+    """An open batch is of whole rows where each of its elements is; with more open sizes it may be."""
+    builder = Builder()
+    x = builder.input("x", (1, size or 4), signature=(-1, size or -1))
+    out = builder.tensor("out", (1, 3), signature=(-1, 3))
+    builder.operator("FULLY_CONNECTED", [x, builder.constant("w", np.ones((3, 4), np.float32))], [out], {})
+    if fits:
+        read(builder.finish(out))
+    else:
+        with pytest.raises(UnsupportedError, match="6\\*batch elements is no whole number of rows of 4"):
+            read(builder.finish(out))
 
 
 @pytest.mark.parametrize(
