@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Paid, Scope, Stated, in_one
+from layoutsolve.solver.search.cost_tables import TOTAL, Array, Costs, Paid, Scope, Stated, added, in_one
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.statement.objective import Levels
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -110,7 +110,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
         tables = ((each.scope, each.table(counted[each.paid])) for each in own.pop(number))
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
-            paid = paid + table.reshape([sizes.get(each, 1) for each in scope])
+            paid = added(paid, table.reshape([sizes.get(each, 1) for each in scope]))
         summed[number] = paid
         if len(scope) > 1:
             left[scope[1]].append((scope[1:], paid.min(0)))
