@@ -35,9 +35,6 @@ most entries of a table of prices that is kept for all variables that are alike.
 MOVE, PAIRS = 3, 25
 """The work of a layout of others, and the moves that have a price in a unit of work."""
 
-LARGE = 2**12
-"""The entries from which on tables are added in place."""
-
 TOTAL = 2**62
 """How large a number may become that has all levels."""
 
@@ -76,16 +73,8 @@ class Costs:
         total = paid[self.written, self.wanted[0]]
         for at, own in enumerate(self.wanted[1:], 1):
             fresh = reduce(np.logical_and, (own != other for other in self.wanted[:at]))
-            total = added(total, paid[self.written, own] * fresh)
+            total = total + paid[self.written, own] * fresh
         return total
-
-
-def added(one: Array, other: Array) -> Array:
-    """The sum of two tables, of large ones in the place of one that has its shape: another takes longer than adding."""
-    place = one if one.size > other.size else other
-    if place.size < LARGE or place.shape != np.broadcast_shapes(one.shape, other.shape):
-        return np.add(one, other)
-    return np.add(one, other, place)
 
 
 @dataclass(eq=False)
