@@ -101,7 +101,7 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
     """
     own: dict[int, list[Costs]] = {number: [] for number in plan}
     left: dict[int, list[tuple[Scope, Array]]] = {number: [] for number in plan}
-    summed: dict[int, Any] = {}
+    summed, choices = dict[int, Any](), dict[int, int]()
     for each in costs:
         if each.scope:
             own[each.scope[0]].append(each)
@@ -110,11 +110,11 @@ def _solved(plan: dict[int, Scope], costs: Iterable[Costs], counted: Mapping[Pai
         tables = ((each.scope, each.table(counted[each.paid])) for each in own.pop(number))
         for among, table in chain(tables, left.pop(number)):
             sizes = dict(zip(among, table.shape, strict=True))
-            paid = paid + table.reshape([sizes.get(each, 1) for each in scope])
+            more = table.reshape([sizes.get(each, 1) for each in scope])
+            paid = np.add(paid, more, paid if paid.shape == np.broadcast_shapes(paid.shape, more.shape) else None)
         summed[number] = paid
-        if len(scope) > 1:
+        if scope[1:]:
             left[scope[1]].append((scope[1:], paid.min(0)))
-    choices: dict[int, int] = {}
     for number, scope in reversed(plan.items()):
         paid = summed[number]
         at = [choices[each] if size > 1 else 0 for each, size in zip(scope[1:], paid.shape[1:], strict=True)]

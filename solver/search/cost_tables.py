@@ -7,7 +7,7 @@ alone count each order that is wanted costs by itself, else all that are wanted 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import gcd, prod
 from typing import Any
@@ -72,7 +72,7 @@ class Costs:
         """What is paid for all alternatives, by source and target in one number."""
         total = paid[self.written, self.wanted[0]]
         for at, own in enumerate(self.wanted[1:], 1):
-            fresh = np.all(np.broadcast_arrays(*(own != other for other in self.wanted[:at])), 0)
+            fresh = reduce(np.logical_and, (own != other for other in self.wanted[:at]))
             total = total + paid[self.written, own] * fresh
         return total
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 Factor = int
-Tensor = tuple[tuple[Factor, ...], ...]
+Group = tuple[Factor, ...]
+Tensor = tuple[Group, ...]
 """The factors of each dimension of a tensor."""
 
 
@@ -23,31 +24,31 @@ def unseen(tensors: Iterable[Tensor], most: int) -> frozenset[Factor]:
     One after the other: always, of those in tensors with too many, the one that is least often without a certain
     neighbour in its dimension, the rarest of equals.
     """
-    counts = Counter(tensors)
-    found: set[Factor] = set()
+    counts, found = Counter(tensors), set[Factor]()
     while crowded := {
         factor for tensor in counts if sum(map(len, tensor)) > most for factor in chain.from_iterable(tensor)
     }:
         left_out = _least_alone(counts, crowded)
         found.add(left_out)
-        fewer = Counter[Tensor]()
-        for tensor, count in counts.items():
-            fewer[tuple(tuple(factor for factor in group if factor != left_out) for group in tensor)] += count
-        counts = fewer
+        for tensor in [each for each in counts if any(left_out in group for group in each)]:
+            count = counts.pop(tensor)
+            counts[tuple(tuple(factor for factor in group if factor != left_out) for group in tensor)] += count
     return frozenset(found)
 
 
 def _least_alone(counts: Counter[Tensor], among: set[Factor]) -> Factor:
     from fractions import Fraction  # which few models need
 
-    occurring, beside = Counter[Factor](), Counter[tuple[Factor, Factor]]()
+    groups, occurring, beside = Counter[Group](), Counter[Factor](), Counter[tuple[Factor, Factor]]()
     for tensor, count in counts.items():
         for group in tensor:
-            for place, factor in enumerate(group):
-                if factor in among:
-                    occurring[factor] += count
-                    for neighbour in {*group[max(0, place - 1) : place + 2]} - {factor}:
-                        beside[factor, neighbour] += count
+            groups[group] += count
+    for group, count in groups.items():
+        for place, factor in enumerate(group):
+            if factor in among:
+                occurring[factor] += count
+                for neighbour in {*group[max(0, place - 1) : place + 2]} - {factor}:
+                    beside[factor, neighbour] += count
     together = Counter[Factor]()
     for (factor, _), count in beside.items():
         together[factor] = max(together[factor], count)

@@ -132,7 +132,8 @@ class Placements:
         """
         if self.form.turned:
             return []
-        agreeing = [choice for choice in self.waiting if any(_agrees(choice, each) for each in self.last)]
+        said = [[(place, part) for place, part in enumerate(each) if part is not None] for each in self.last]
+        agreeing = [choice for choice in self.waiting if _agrees(choice, said)]
         return self._taken([choice for choice in agreeing if wanted(self.row(choice))])
 
     def _add(self, choice: Choice) -> None:
@@ -226,6 +227,12 @@ class Placements:
         return tuple(g for index, g in enumerate(prefix) if index >= start or not g or g[0] in has) if start else prefix
 
 
-def _agrees(choice: Choice, learned: Choice) -> bool:
-    """Whether a choice is as a reading says."""
-    return all(said is None or said == part for said, part in zip(learned, choice, strict=False))
+def _agrees(choice: Choice, said: Iterable[Iterable[tuple[int, Any]]]) -> bool:
+    """Whether a choice is as some reading says of parts, by place."""
+    for parts in said:
+        for place, part in parts:
+            if choice[place] != part:
+                break
+        else:
+            return True
+    return False
