@@ -16,7 +16,7 @@ from layoutsolve.emit.tflite.control_flow import Body, called, mirrored
 from layoutsolve.emit.tflite.draft import Draft
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows.registry import row
-from layoutsolve.ir.graph import Array, Dim
+from layoutsolve.ir.graph import Array, Dim, product
 
 MOST_STEPS = 512
 """The most steps that are written one by one, in all directions."""
@@ -167,6 +167,8 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         raise ExpressionError("its batch comes first", "use layout=0")
     weights, recurrent = (call.known(number, "weights") for number in (1, 2))
     directions, hidden = weights.shape[0], recurrent.shape[2]
+    if steps * directions > MOST_STEPS and not isinstance(batch, int):
+        raise ExpressionError(f"its batch is dynamic, and it has more than {MOST_STEPS} steps", "fix it with --shape")
     added = call.known(3, "biases") if call.has(3) else np.zeros((directions, 2 * gates * hidden), np.float32)
     activations, lengths = _activations(call, directions), _lengths(call, steps)
     peepholes = call.known(7, "peepholes") if call.op == "LSTM" and call.has(7) else [None] * directions
@@ -187,7 +189,7 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         results, now = write(direction, given, begun, cell, lengths, range(steps)[:: -1 if backwards else 1])
         shown.append(results)
         last.append(now)
-    _outputs(call, shown, last, states)
+    _outputs(call, shown, last, [batch, hidden])
 
 
 def _stepwise(
@@ -205,7 +207,7 @@ def _stepwise(
             now, results[step] = _ended(direction, lengths, call.constant(step), before, now)
     made = call.temporary([steps, *direction.shape])
     if call.node.outputs[0]:
-        _pack(call, results, made)
+        _pack(call, results, made, [1, *direction.shape])
     return made, now
 
 
@@ -301,9 +303,7 @@ def _chosen(direction: Direction, on: int, one: int, other: int) -> int:
 def _given(direction: Direction, shape: tuple[Dim, ...], gates: int) -> int:
     """The inputs' part of all gates in all steps."""
     call, (steps, batch, width) = direction.call, shape
-    if not isinstance(steps, int) or not isinstance(batch, int) or not isinstance(width, int):
-        raise ExpressionError("the size of its batch is dynamic", "fix it with --shape")
-    flat = call.reshape(call.tensor(0), [steps * batch, width])
+    flat = call.reshape(call.tensor(0), [product((steps, batch)), width])
     whole = direction.product(flat, direction.inputs, direction.added)
     return call.reshape(whole, [steps, batch, gates * direction.hidden])
 
@@ -315,25 +315,27 @@ def _initial(call: Call, place: int, number: int, direction: Direction) -> int:
             np.zeros([1 if not isinstance(size, int) else size for size in direction.shape]), "float32"
         )
     value = call.value(place)
+    if value.shape[-1] != direction.hidden:
+        raise ExpressionError("its states have other sizes than its weights", "change the model")
     if value.shape[0] == 1:
         return call.reshape(call.tensor(place), direction.shape)
     begin, size = call.constant([number, 0, 0]), call.counts([1, *direction.shape])
     return call.reshape(call.step("SLICE", [call.tensor(place), begin, size], [1, *direction.shape]), direction.shape)
 
 
-def _outputs(call: Call, shown: list[int], last: list[States], states: int) -> None:
-    """Write what all directions show, and their states at the end."""
+def _outputs(call: Call, shown: list[int], last: list[States], shape: list[Dim]) -> None:
+    """Write what all directions show, and their states at the end, which have a ``shape``."""
     names = call.node.outputs
     if names and names[0]:
-        _pack(call, shown, call.target(0), axis=1)
-    for place in range(states):
-        if place + 1 < len(names) and names[place + 1]:
-            _pack(call, [now[place] for now in last], call.target(place + 1))
+        _pack(call, shown, call.target(0), [call.value(0).shape[0], 1, *shape], axis=1)
+    for place, states in enumerate(zip(*last, strict=True), 1):
+        if place < len(names) and names[place]:
+            _pack(call, states, call.target(place), [1, *shape])
 
 
-def _pack(call: Call, tensors: Sequence[int], into: int, axis: int = 0) -> None:
-    """Write tensors side by side along a new axis."""
+def _pack(call: Call, tensors: Sequence[int], into: int, alone: list[Dim], axis: int = 0) -> None:
+    """Write tensors side by side along a new axis; one that is ``alone`` has that shape then."""
     if len(tensors) == 1:  # XNNPACK has no kernel for PACK
-        call.reshape(tensors[0], call.draft.tensors[into].shape, into)
+        call.reshape(tensors[0], alone, into)
         return
     call.write("PACK", tensors, [into], values_count=len(tensors), axis=axis)

@@ -469,6 +469,16 @@ OPEN: Mapping[str, tuple[str, list[Array], Mapping[str, object], list[int | str]
     "one of a line": ("ConvTranspose", [real(2, 3, 3)], {"strides": [2]}, ["N", 2, 4]),
     "groups": ("GroupNormalization", [real(4), real(4)], {"num_groups": 2}, ["N", 4, 3, 5]),
     "a product": ("Einsum", [real(2, 3)], {"equation": "nhk,ko->nho"}, ["N", 4, 2]),
+    **{
+        f"{operator} {way}": (
+            operator,
+            [real(count, gates * 4, 3), real(count, gates * 4, 4)],
+            {"hidden_size": 4, "direction": way},
+            [5, "N", 3],
+        )
+        for operator, gates in (("GRU", 3), ("LSTM", 4), ("RNN", 1))
+        for way, count in (("forward", 1), ("bidirectional", 2))
+    },
 }
 """Operators behind the shapes of their operands, one size of which is open: their constants and attributes."""
 
@@ -640,6 +650,10 @@ REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
         lambda: Case(real(1, 1, 10, 8), None, whole(1, 1, 0.7, 1.1, dtype="float32"), mode="linear"),
     ),
     "a sequence without batches": ("RNN", lambda: Case(real(5, 3), real(1, 4, 3), real(1, 4, 4), hidden_size=4)),
+    "a state of another size": (
+        "RNN",
+        lambda: Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), None, None, real(1, 2, 3), hidden_size=4),
+    ),
     "one side of a diagonal of a vector": ("Trilu", lambda: Case(real(3))),
     "a limit beyond the type": (
         "MaxPool",
