@@ -161,14 +161,12 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
     if len(value.shape) != 3:
         raise ExpressionError("its input has no three dimensions", "give it steps, batches and features")
     steps, batch, width = value.shape
-    if not isinstance(steps, int) or not isinstance(width, int):
-        raise ExpressionError("the number of its steps is dynamic", "fix it with --shape")
+    if not isinstance(width, int):
+        raise ExpressionError("the number of its features is dynamic", "fix it with --shape")
     if call.attribute("layout", 0):
         raise ExpressionError("its batch comes first", "use layout=0")
     weights, recurrent = (call.known(number, "weights") for number in (1, 2))
     directions, hidden = weights.shape[0], recurrent.shape[2]
-    if steps * directions > MOST_STEPS and not isinstance(batch, int):
-        raise ExpressionError(f"its batch is dynamic, and it has more than {MOST_STEPS} steps", "fix it with --shape")
     added = call.known(3, "biases") if call.has(3) else np.zeros((directions, 2 * gates * hidden), np.float32)
     activations, lengths = _activations(call, directions), _lengths(call, steps)
     peepholes = call.known(7, "peepholes") if call.op == "LSTM" and call.has(7) else [None] * directions
@@ -185,8 +183,10 @@ def _unrolled(call: Call, gates: int, states: int, cell: Cell) -> None:
         backwards = call.attribute("direction", "forward") == "reverse" or number == 1
         given = _given(direction, value.shape, gates)
         begun = tuple(_begun(direction, lengths, 5 + place, number) for place in range(states))
-        write = _stepwise if steps * directions <= MOST_STEPS else _looped
-        results, now = write(direction, given, begun, cell, lengths, range(steps)[:: -1 if backwards else 1])
+        if isinstance(steps, int) and steps * directions <= MOST_STEPS:
+            results, now = _stepwise(direction, given, begun, cell, lengths, range(steps)[:: -1 if backwards else 1])
+        else:
+            results, now = _looped(direction, given, begun, cell, lengths, steps, backwards)
         shown.append(results)
         last.append(now)
     _outputs(call, shown, last, [batch, hidden])
@@ -212,42 +212,59 @@ def _stepwise(
 
 
 def _looped(
-    direction: Direction, given: int, now: States, cell: Cell, lengths: int | None, order: range
+    direction: Direction, given: int, now: States, cell: Cell, lengths: int | None, steps: Dim, backwards: bool
 ) -> tuple[int, States]:
     """The same of steps that a WHILE counts, which is given what it reads, and hands it on."""
     call, around = direction.call, direction.call.draft
-    shown = call.temporary([len(order), *direction.shape])
-    sizes = call.constant([len(order), *direction.shape])
-    around.write("BROADCAST_TO", [call.constant(0.0, "float32"), sizes], [shown], {})
-    known = [given] if lengths is None else [given, lengths]
-    initial = [call.constant(0), shown, *now, *known]
+    shown = call.temporary([steps, *direction.shape])
+    around.write("BROADCAST_TO", [call.constant(0.0, "float32"), call.extents([steps, *direction.shape])], [shown], {})
+    known = [given, _counted(call, steps)] if lengths is None else [given, lengths, _counted(call, steps)]
+    initial = [call.constant(0), shown, *(_whole(direction, state) for state in now), *known]
     body, condition = (_given_all(around, initial) for _ in range(2))
     turn, before, *states = (body.places[name] for name in body.inputs[: 2 + len(now)])
     inner = Call(body, call.node, call.result)
     read, *rest = (body.places[name] for name in body.inputs[2 + len(now) :])
-    step = turn if order.step > 0 else inner.step("SUB", [inner.constant(len(order) - 1), turn], ())
-    part = inner.step("GATHER", [read, step], call.draft.tensors[given].shape[1:], axis=0, batch_dims=0)
+    step = turn
+    if backwards:
+        step = inner.step("SUB", [inner.step("SUB", [rest[-1], inner.constant(1)], ()), turn], ())
+    size = call.draft.tensors[given].shape[2]
+    part = inner.step("GATHER", [read, step], [direction.batch, size], axis=0, batch_dims=0)
     own = replace(direction, call=inner)
     after = cell(own, part, tuple(states))
     result = after[0]
-    if rest:
+    if lengths is not None:
         after, result = _ended(own, rest[0], step, tuple(states), after)
     place = inner.step("MUL", [inner.constant([1, 0, 0]), step], [3])
     row_ = inner.reshape(result, [1, *direction.shape])
-    written = inner.step("DYNAMIC_UPDATE_SLICE", [before, row_, place], [len(order), *direction.shape])
+    written = inner.step("DYNAMIC_UPDATE_SLICE", [before, row_, place], [steps, *direction.shape])
     following = inner.step("ADD", [turn, inner.constant(1)], ())
     for tensor in (following, written, *after):
         body.outputs.append(body.tensors[tensor].name)
         body.places[body.outputs[-1]] = tensor
     body.outputs += body.inputs[2 + len(now) :]
     again = condition.declare("again", "bool", ())
-    counted = [condition.places[condition.inputs[0]], condition.constant(np.array(len(order), np.int32))]
-    condition.write("LESS", counted, [condition.places[again]], {})
+    ends = [condition.places[condition.inputs[place]] for place in (0, -1)]
+    condition.write("LESS", ends, [condition.places[again]], {})
     condition.outputs = [again]
     options = {"cond_subgraph_index": around.numbered(condition), "body_subgraph_index": around.numbered(body)}
     results = [mirrored(around, body.tensors[body.places[name]]) for name in body.inputs]
     called(around, "WHILE", initial, results, options)
     return results[1], tuple(results[2 : 2 + len(now)])
+
+
+def _counted(call: Call, steps: Dim) -> int:
+    """The tensor of the number of steps."""
+    if isinstance(steps, int):
+        return call.constant(steps)
+    return call.step("GATHER", [call.draft.sizes_of(call.tensor(0)), call.constant(0)], [], axis=0)
+
+
+def _whole(direction: Direction, state: int) -> int:
+    """A state with a row for each of a dynamic batch, as what a WHILE carries keeps its size."""
+    call = direction.call
+    if isinstance(direction.batch, int) or call.draft.tensors[state].signature[0] == -1:
+        return state
+    return call.move("BROADCAST_TO", state, [call.extents(direction.shape)], direction.shape)
 
 
 def _given_all(around: Draft, tensors: Sequence[int]) -> Body:
@@ -260,10 +277,10 @@ def _given_all(around: Draft, tensors: Sequence[int]) -> Body:
     return body
 
 
-def _lengths(call: Call, steps: int) -> int | None:
+def _lengths(call: Call, steps: Dim) -> int | None:
     """The tensor of the lengths of sequences, one a row; None where all are as long as can be."""
     known = call.data(4)
-    if not call.has(4) or (known is not None and (known == steps).all()):
+    if not call.has(4) or (known is not None and isinstance(steps, int) and (known == steps).all()):
         return None
     return call.reshape(call.tensor(4), (*call.value(4).shape, 1))
 

@@ -626,6 +626,26 @@ def test_expansions_to_sizes_that_are_given(stated: Sequence[int]) -> None:
         np.testing.assert_array_equal(found, expected[0])
 
 
+@pytest.mark.parametrize("way", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("operator", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
+def test_dynamic_steps(operator: str, gates: int, way: str) -> None:
+    """As many as there are in a run, of a batch that is dynamic, too, or whose sequences end earlier."""
+    count = 2 if way == "bidirectional" else 1
+    weights = [real(count, gates * 4, 3), real(count, gates * 4, 4), real(count, gates * 8)]
+    told = {"hidden_size": 4, "direction": way}
+    for batch, more in (("N", []), (3, [whole(2, 1, 3, dtype="int32")])):
+        model = dynamic(operator, [["T", batch, 3]], [*weights, *more], **told)
+        written = layoutsolve.convert(model, to="tflite").content("")
+        for steps in (3, 5):
+            given = [real(steps, 3, 3)]
+            for delegate in (False, True):
+                (found,) = litert().run(written, given, delegate=delegate).results
+                np.testing.assert_allclose(found, results(model, given)[0], rtol=2e-5, atol=2e-5)
+    many = dynamic(operator, [[600, "N", 3]], weights, **told)
+    written, given = layoutsolve.convert(many, to="tflite").content(""), [real(600, 2, 3)]
+    np.testing.assert_allclose(litert().run(written, given).results[0], results(many, given)[0], rtol=1e-4, atol=1e-4)
+
+
 REFUSED: Mapping[str, tuple[str, Callable[[], Case]]] = {
     "a product of float16": (
         "MatMul",
