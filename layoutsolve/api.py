@@ -172,7 +172,9 @@ class Request:
             return found
         moves = before.transposes + before.reshapes - sum(found.moves.counts)
         more = before.operators - len(found.operators) < moves
-        for objective in _OTHERS[asked] if (found.price.transposes < before.transposes if found.kept else more) else ():
+        if not (found.price.transposes < before.transposes if found.kept else more):
+            return found
+        for objective in _OTHERS[asked]:
             other = self._otherwise(found, graph, objective)
             first, second = ((each.moves.transposes, len(each.operators)) for each in (found, other))
             found = other if (second < first if asked == "min-transpose" else second[::-1] < first[::-1]) else found

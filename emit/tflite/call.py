@@ -110,6 +110,13 @@ class Call:
         """A vector of sizes, of which those that are open are those of inputs, and as many as are ``free`` -1."""
         return self.draft.extents(tuple(shape), (*self.node.inputs, *self.graph.inputs), free)
 
+    def count(self, axis: int, dtype: str = "int32") -> int:
+        """The tensor of one size of the first input, of int32 or int64: a constant, or what it is in a run."""
+        size = self.value(0).shape[axis]
+        if not isinstance(size, Size):
+            return self.constant(size, dtype)
+        return self.step("GATHER", [self.draft.sizes_of(self.tensor(0), dtype), self.constant(axis)], [], axis=0)
+
     def counts(self, shape: Sequence[Dim]) -> int:
         """A vector of sizes, of which those that are open are -1: elsewhere XNNPACK wants numbers."""
         return self.constant(stated(tuple(shape))[1])
@@ -208,6 +215,14 @@ class Call:
     def temporary(self, shape: Sequence[Dim], dtype: str = "float32", quant: Quant | None = None) -> int:
         """A tensor between operators."""
         return self.draft.add(self.draft.names.derived(self.result, "step"), dtype, tuple(shape), quant)
+
+    def as_int32(self, tensor: int, given: Value) -> int:
+        """A tensor, of the shape and type of a value, as int32, of which kernels have more than of int64."""
+        if given.dtype == "int32":
+            return tensor
+        made = self.temporary(given.shape, "int32")
+        self.draft.write("CAST", [tensor], [made], {})
+        return made
 
     def step(self, operator: str, inputs: Sequence[int], shape: Sequence[Dim], **options: Any) -> int:
         """Write an operator whose result, of the type and meaning of its first input, other operators read."""

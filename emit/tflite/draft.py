@@ -17,7 +17,7 @@ from layoutsolve.ir.graph import Array, Dim, Graph, Quant, Shape, Size, Value, q
 from layoutsolve.ir.names import Names
 
 _SIZE_TYPES = {"int32": 2, "int64": 4}
-"""The type of 32 bits, by its number in the schema."""
+"""The types of sizes, by their numbers in the schema."""
 
 MOST = (1 << 31) - 1
 """The greatest number that a size or an index has."""
@@ -176,32 +176,34 @@ class Draft:
         others.
         """
         given, vectors = [name for name in names if name], list[int]()
-        for open_, run in groupby(shape, lambda size: isinstance(size, Size)):
-            if not open_:
-                vectors.append(self.constant(np.array(list(run), np.int32)))
-                continue
-            for size in run:
-                found = self._extent(size, given) if isinstance(size, Size) else None
-                free -= found is None
-                if free < 0:
-                    raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
-                vectors.append(self.constant(np.array([-1], np.int32)) if found is None else found)
+        parts = [self._told(size, given) if isinstance(size, Size) else size for size in shape]
+        if parts.count(None) > free:
+            raise ExpressionError("the sizes that it needs are dynamic", "fix them with --shape")
+        for read, run in groupby(parts, lambda part: isinstance(part, tuple)):
+            if read:
+                vectors += [self._extent(*part) for part in run if isinstance(part, tuple)]
+            else:
+                vectors.append(self.constant(np.array([-1 if part is None else part for part in run], np.int32)))
         if len(vectors) == 1:
             return vectors[0]
         made = self.add(self.names.unique("sizes"), "int32", (len(shape),))
         self.write("CONCATENATION", vectors, [made], {"axis": 0})
         return made
 
-    def _extent(self, size: Size, names: Sequence[str]) -> int | None:
-        """A vector of one open size, None for one that no tensor has."""
+    def _told(self, size: Size, names: Sequence[str]) -> tuple[str, int, int] | None:
+        """Which of some tensors tells an open size, in which dimension, and how many times that it is."""
         for name in names:
             for axis, each in enumerate(self.graph.values[name].shape):
                 factor = quotient(size, each) if isinstance(each, Size) else None
                 if isinstance(factor, int):
-                    place = self.constant(np.array([axis], np.int32))
-                    found = self._step("GATHER", [self.sizes_of(self.value(name)), place], {"axis": 0})
-                    return found if factor == 1 else self._multiple(found, factor)
+                    return name, axis, factor
         return None
+
+    def _extent(self, name: str, axis: int, factor: int) -> int:
+        """A vector of one open size."""
+        place = self.constant(np.array([axis], np.int32))
+        found = self._step("GATHER", [self.sizes_of(self.value(name)), place], {"axis": 0})
+        return found if factor == 1 else self._multiple(found, factor)
 
     def _multiple(self, vector: int, factor: int) -> int:
         return self._step("MUL", [vector, self.constant(np.array([factor], np.int32))], {})

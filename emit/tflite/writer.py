@@ -200,7 +200,7 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         bound = Node("Gemm", (*node.inputs[:2], together.bias), node.outputs, {}, node.origin)
         call = Call(draft, bound, together.result, together.activation)
     row = ROWS.get(call.op)
-    if row is None or (node.op.startswith(KEPT) and (node.op not in ROWS or _without_rank(draft.graph, call))):
+    if row is None or (node.op.startswith(KEPT) and _without_rank(draft.graph, call)):
         name = call.op.removeprefix(KEPT)
         if name in ROWS and (unknown := _without_rank(draft.graph, call)):
             raise ExpressionError(f"the rank of '{unknown}' is not known", "state its shape in the model")

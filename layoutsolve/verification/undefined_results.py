@@ -116,12 +116,13 @@ def _shifts_left(subgraph: Subgraph, operator: Operator) -> bool:
     """Whether a difference of bytes has so small steps that LiteRT's is 1 whatever it is of, as its scale was never
     calibrated: all operands were equal.
     """
-    tensors = [subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs)]
-    *read, made = (quant_of(tensor) for tensor in tensors)
-    if operator.name != "SUB" or made is None or tensors[-1].dtype not in DIFFERENCE:
+    if operator.name != "SUB" or (dtype := subgraph.tensors[operator.outputs[0]].dtype) not in DIFFERENCE:
         return False
-    step = max(float(each.scale.max()) for each in read if each is not None)
-    return step >= DIFFERENCE[tensors[-1].dtype] * float(made.scale.max())
+    quants = [quant_of(subgraph.tensors[index]) for index in (*operator.inputs, *operator.outputs)]
+    if any(each is None for each in quants):
+        return False
+    first, second, out = (float(each.scale.max()) for each in quants if each is not None)
+    return max(first, second) >= DIFFERENCE[dtype] * out
 
 
 def tie(subgraph: Subgraph, operator: Operator) -> float:

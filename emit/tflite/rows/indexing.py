@@ -11,7 +11,7 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves
-from layoutsolve.ir.graph import Array, Size, Value
+from layoutsolve.ir.graph import Array, Size
 
 
 def _from_front(indices: Array, sizes: Any) -> Array:
@@ -34,13 +34,8 @@ def gather(call: Call) -> None:
 
 def _bounded(call: Call, axis: int) -> int:
     """Computed indices along an axis, of which those that are negative count from the end."""
-    size, given = call.value(0).shape[axis], call.value(1)
-    if isinstance(size, Size):
-        sizes = call.draft.sizes_of(call.tensor(0), given.dtype)
-        whole = call.step("GATHER", [sizes, call.constant(axis)], [], axis=0)
-    else:
-        whole = call.constant(size, given.dtype)
-    return call.step("FLOOR_MOD", [call.tensor(1), whole], given.shape)
+    given = call.value(1)
+    return call.step("FLOOR_MOD", [call.tensor(1), call.count(axis, given.dtype)], given.shape)
 
 
 @row("GatherND", quantized=moves)
@@ -84,7 +79,7 @@ def gather_elements(call: Call) -> None:
         grid[..., axis] = _from_front(known, sizes[axis])
         call.write("GATHER_ND", [call.tensor(0), call.constant(grid)])
         return
-    call.write("GATHER_ND", [call.tensor(0), _placed(call, grid, axis, sizes[axis])])
+    call.write("GATHER_ND", [call.tensor(0), _placed(call, grid, axis)])
 
 
 @row("ScatterND")
@@ -102,7 +97,7 @@ def scatter_nd(call: Call) -> None:
     if not count or len(given.shape) < 2:
         raise ExpressionError("its indices are computed, and have no list of places", "make them constants")
     places = call.step("FLOOR_MOD", [call.tensor(1), call.constant(bounds, given.dtype)], given.shape)
-    _scatter(call, _small(call, places, given), call.tensor(2), sizes)
+    _scatter(call, call.as_int32(places, given), call.tensor(2), sizes)
 
 
 @row("ScatterElements")
@@ -116,7 +111,7 @@ def scatter_elements(call: Call) -> None:
         _scatter_known(call, grid, call.tensor(2), sizes)
         return
     _check_alone(call)
-    _scatter(call, _placed(call, grid, axis, sizes[axis]), call.tensor(2), sizes)
+    _scatter(call, _placed(call, grid, axis), call.tensor(2), sizes)
 
 
 def _check_alone(call: Call) -> None:
@@ -134,21 +129,10 @@ def _check_alone(call: Call) -> None:
         seen.add(name)
 
 
-def _small(call: Call, places: int, given: Value) -> int:
-    """Indices as int32, of which kernels have more."""
-    if given.dtype == "int32":
-        return places
-    small = call.temporary(given.shape, "int32")
-    call.draft.write("CAST", [places], [small], {})
-    return small
-
-
-def _placed(call: Call, grid: Array, axis: int, size: int) -> int:
+def _placed(call: Call, grid: Array, axis: int) -> int:
     """Places, with computed indices along one axis."""
-    given = call.value(1)
     shape, rank = grid.shape[:-1], grid.shape[-1]
-    bounded = call.step("FLOOR_MOD", [call.tensor(1), call.constant(size, given.dtype)], shape)
-    column = call.reshape(_small(call, bounded, given), [*shape, 1])
+    column = call.reshape(call.as_int32(_bounded(call, axis), call.value(1)), [*shape, 1])
     parts = [column if each == axis else call.constant(grid[..., each : each + 1]) for each in range(rank)]
     places = call.temporary(grid.shape, "int32")
     call.draft.write("CONCATENATION", parts, [places], {"axis": len(shape)})

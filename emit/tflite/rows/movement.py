@@ -40,15 +40,15 @@ def reshape_to_computed(call: Call) -> None:
     if not call.attribute("allowzero", 0):
         own = call.draft.sizes_of(call.tensor(0), "int64")
         first = call.step("SLICE", [own, call.constant([0]), call.constant([min(count, rank)])], [min(count, rank)])
-        ones = call.constant(np.ones(max(count - rank, 0)), "int64")
-        same = call.step("CONCATENATION", [first, ones], [count], axis=0) if count > rank else first
+        same = first
+        if count > rank:
+            ones = call.constant(np.ones(count - rank), "int64")
+            same = call.step("CONCATENATION", [first, ones], [count], axis=0)
         zero = call.temporary([count], "bool")
         call.write("EQUAL", [sizes, call.constant(0, "int64")], [zero])
         given, sizes = sizes, call.temporary([count], "int64")
         call.write("SELECT_V2", [zero, same, given], [sizes])
-    narrow = call.temporary([count], "int32")
-    call.write("CAST", [sizes], [narrow])
-    call.write("RESHAPE", [call.tensor(0), narrow])
+    call.write("RESHAPE", [call.tensor(0), call.as_int32(sizes, call.value(1))])
 
 
 @row("Identity")

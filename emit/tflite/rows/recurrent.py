@@ -218,7 +218,7 @@ def _looped(
     call, around = direction.call, direction.call.draft
     shown = call.temporary([steps, *direction.shape])
     around.write("BROADCAST_TO", [call.constant(0.0, "float32"), call.extents([steps, *direction.shape])], [shown], {})
-    known = [given, _counted(call, steps)] if lengths is None else [given, lengths, _counted(call, steps)]
+    known = [given, *(() if lengths is None else (lengths,)), call.count(0)]
     initial = [call.constant(0), shown, *(_whole(direction, state) for state in now), *known]
     body, condition = (_given_all(around, initial) for _ in range(2))
     turn, before, *states = (body.places[name] for name in body.inputs[: 2 + len(now)])
@@ -250,13 +250,6 @@ def _looped(
     results = [mirrored(around, body.tensors[body.places[name]]) for name in body.inputs]
     called(around, "WHILE", initial, results, options)
     return results[1], tuple(results[2 : 2 + len(now)])
-
-
-def _counted(call: Call, steps: Dim) -> int:
-    """The tensor of the number of steps."""
-    if isinstance(steps, int):
-        return call.constant(steps)
-    return call.step("GATHER", [call.draft.sizes_of(call.tensor(0)), call.constant(0)], [], axis=0)
 
 
 def _whole(direction: Direction, state: int) -> int:

@@ -67,14 +67,12 @@ def _take_computed(call: Call, axes: list[int], steps: list[int]) -> None:
         given, dtype = call.tensor(number), call.value(number).dtype
         near = call.step("MINIMUM", [given, call.constant(_FAR, dtype)], [len(axes)])
         near = call.step("MAXIMUM", [near, call.constant(-_FAR, dtype)], [len(axes)])
-        if dtype != "int32":
-            narrow = call.temporary([len(axes)], "int32")
-            call.write("CAST", [near], [narrow])
-            near = narrow
-        every = call.step("CONCATENATION", [near, call.constant([0])], [len(axes) + 1], axis=0)
+        every = call.step(
+            "CONCATENATION", [call.as_int32(near, call.value(number)), call.constant([0])], [len(axes) + 1], axis=0
+        )
         bounds.append(call.step("GATHER", [every, call.constant(places)], [rank], axis=0))
-    strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]
-    whole = sum(1 << axis for axis in range(rank) if axis not in axes)
+    strides = [[*steps, 1][place] for place in places]
+    whole = sum(1 << axis for axis, place in enumerate(places) if place == len(axes))
     call.write("STRIDED_SLICE", [call.tensor(0), *bounds, call.constant(strides)], end_mask=whole)
 
 
