@@ -46,12 +46,13 @@ class Direction:
         """The shape of a state."""
         return [self.batch, self.hidden]
 
-    def product(self, tensor: int, weights: Array, added: Array | None = None) -> int:
-        """Rows of a matrix by weights that have a row for each result."""
+    def product(self, tensor: int, weights: Array, added: Array | None = None, rows: Dim | None = None) -> int:
+        """Rows of a matrix, by default one for each of the batch, by weights that have a row for each result."""
         kernel = self.call.constant(np.ascontiguousarray(weights), "float32")
         bias = -1 if added is None else self.call.constant(added, "float32")
         first = self.call.draft.tensors[tensor].signature[0]
-        rows: Dim = self.batch if first == -1 else first
+        if rows is None:
+            rows = self.batch if first == -1 else first
         return self.call.step("FULLY_CONNECTED", [tensor, kernel, bias], [rows, weights.shape[0]])
 
     def gates(self, tensor: int, count: int) -> list[int]:
@@ -313,8 +314,9 @@ def _chosen(direction: Direction, on: int, one: int, other: int) -> int:
 def _given(direction: Direction, shape: tuple[Dim, ...], gates: int) -> int:
     """The inputs' part of all gates in all steps."""
     call, (steps, batch, width) = direction.call, shape
-    flat = call.reshape(call.tensor(0), [product((steps, batch)), width])
-    whole = direction.product(flat, direction.inputs, direction.added)
+    rows = product((steps, batch))
+    flat = call.reshape(call.tensor(0), [rows, width])
+    whole = direction.product(flat, direction.inputs, direction.added, rows)
     return call.reshape(whole, [steps, batch, gates * direction.hidden])
 
 

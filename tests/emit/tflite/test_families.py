@@ -636,6 +636,9 @@ def test_dynamic_steps(operator: str, gates: int, way: str) -> None:
     for batch, more in (("N", []), (3, [whole(2, 1, 3, dtype="int32")])):
         model = dynamic(operator, [["T", batch, 3]], [*weights, *more], **told)
         written = layoutsolve.convert(model, to="tflite").content("")
+        main = parse(written).subgraphs[0]
+        products = [each for each in main.operators if each.name == "FULLY_CONNECTED"]
+        assert all(main.tensors[each.outputs[0]].signature[0] == -1 for each in products)
         for steps in (3, 5):
             given = [real(steps, 3, 3)]
             for delegate in (False, True):
