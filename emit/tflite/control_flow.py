@@ -18,7 +18,7 @@ from layoutsolve.emit.tflite.call import Call
 from layoutsolve.emit.tflite.draft import Draft, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
-from layoutsolve.ir.graph import OPENING, Dim, Node, Region, Shape, Size
+from layoutsolve.ir.graph import OPENING, Array, Dim, Node, Region, Shape, Size, Value
 
 _RUN = "subgraph_index"
 """What the names of options end with that say which subgraph an operator runs."""
@@ -166,6 +166,11 @@ class _Loop:
         self.first, self.again, self.trips = (*self.node.inputs, "", "", "")[:3]
         self.turn, self.going = next((tie.outputs for tie in self.ties["Turn"]), ("", ""))
         self.count = self._count()
+        self.limit: Array | None = self.graph.constant(self.trips) if self.trips else None
+        if self.limit is None and not self.trips and self.count is not None:
+            self.limit = np.array(self.count)
+        small = self.limit is not None and int(self.limit.reshape(-1)[0]) <= np.iinfo(np.int32).max
+        self.numbers = "int32" if small and not self._is_read(self.turn) else "int64"
 
     def _count(self) -> int | None:
         """How often the body runs, None where that is computed."""
@@ -239,25 +244,26 @@ class _Loop:
 
     def _is_less(self, condition: Body, counter: int) -> int:
         """Whether a turn is one of those that are to be."""
-        constant = self.graph.constant(self.trips) if self.trips else None
-        if self.trips and constant is None:
+        if self.limit is None:
             limit = condition.places[self.trips]
         else:
-            limit = condition.constant(np.array(self.count if constant is None else constant, np.int64), "trips")
+            limit = condition.constant(self.limit.astype(self.numbers), "trips")
         shapes = [condition.tensors[index].shape for index in (counter, limit)]
         made = condition.places[condition.declare("less", "bool", max(shapes, key=len))]
         condition.write("LESS", [counter, limit], [made], {})
         return made
 
     def _counter(self) -> str:
-        """The number of a turn, from 0 on, which each turn adds 1 to."""
+        """The number of a turn, from 0 on, which each turn adds 1 to: int32, of which old runtimes have more kernels,
+        where it is not read and cannot be too large.
+        """
         body, around = self.body, self.around
-        name = self.turn or body.declare("turn", "int64", ())
+        name = self.turn if self._is_read(self.turn) else body.declare("turn", self.numbers, ())
         now = body.value(name)
         shape = body.tensors[now].shape
-        following = body.declare("next", "int64", shape)
-        body.write("ADD", [now, body.constant(np.ones((), np.int64))], [body.places[following]], {})
-        self.carried.append(_Carried(around.constant(np.zeros(shape, np.int64)), name, following))
+        following = body.declare("next", self.numbers, shape)
+        body.write("ADD", [now, body.constant(np.ones((), self.numbers))], [body.places[following]], {})
+        self.carried.append(_Carried(around.constant(np.zeros(shape, self.numbers)), name, following))
         return name
 
     def _going(self) -> str:
@@ -284,7 +290,7 @@ class _Loop:
             return place
         if self.count is None:
             raise ExpressionError("the number of its iterations is computed", _STATIC)
-        return call.step("SUB", [call.constant(self.count - 1, "int64"), place], ())
+        return call.step("SUB", [call.constant(self.count - 1, self.numbers), place], ())
 
     def _element(self, tie: Node, counter: str) -> None:
         """What a turn is given of a tensor: the part at its number."""
@@ -308,8 +314,9 @@ class _Loop:
         self.around.write("BROADCAST_TO", [zero, sizes], [start], {})
         now = self.body.declare("collected", value.dtype, shape)
         part = call.reshape(self.body.value(tie.inputs[0]), (*element.shape[:axis], 1, *element.shape[axis:]))
-        along = call.constant([int(each == axis) for each in range(len(shape))], "int64")
-        begin = call.step("MUL", [along, self._place(call, tie, counter)], [len(shape)])
+        along = call.constant([int(each == axis) for each in range(len(shape))])
+        place = call.as_int32(self._place(call, tie, counter), Value("", self.numbers, ()))
+        begin = call.step("MUL", [along, place], [len(shape)])
         following = self.body.declare("collected", value.dtype, shape)
         call.draft.write(
             "DYNAMIC_UPDATE_SLICE", [self.body.places[now], part, begin], [self.body.places[following]], {}

@@ -184,3 +184,40 @@ def test_what_is_moved_means_what_it_is_moved_from_or_to(forwards: bool) -> None
     assert [operator.name for operator in written.operators] == wanted
     moved = [tensor.quant for tensor in written.tensors if tensor.dtype == "int8"]
     assert len(moved) == 3 and all(each is not None and each.scale.tolist() == [0.5] for each in moved)
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
+def test_layers_of_int16_have_two_dimensions(dtype: str, steps: int) -> None:
+    """A layer of each part of a sequence. TensorFlow's kernels up to 2.17 compute one element of int16 results of more
+    dimensions, so that a row is not read where it lies in the sequence.
+    """
+    random, builder = np.random.default_rng(steps), Builder()
+    known = None if dtype == "float32" else Quant([SCALE], [0])
+    weights: tuple[object, ...] = (random.normal(size=(6, 8)).astype(np.float32),)
+    if known:
+        weights = (random.integers(-90, 90, (6, 8)).astype(np.int8), "int8", Quant([0.01], [0]))
+    kernel = builder.constant("kernel", *weights)  # type: ignore[arg-type]
+    x = builder.input("x", (1, steps, 8), dtype, quant=known)
+    sequence = builder.tensor("sequence", (steps, 1, 8), dtype, quant=known)
+    builder.operator("RESHAPE", [x, builder.constant("shape", np.array([steps, 1, 8], np.int32))], [sequence])
+    parts = [builder.tensor(f"part{each}", (1, 8), dtype, quant=known) for each in range(steps)]
+    builder.operator("UNPACK", [sequence], parts, {"num": steps, "axis": 0})
+    made = [builder.tensor(f"made{each}", (1, 6), dtype, quant=known) for each in range(steps)]
+    for part, each in zip(parts, made, strict=True):
+        builder.operator("FULLY_CONNECTED", [part, kernel, -1], [each], {})
+    packed = builder.tensor("packed", (steps, 1, 6), dtype, quant=known)
+    builder.operator("PACK", made, [packed], {"axis": 0, "values_count": steps})
+    result = builder.tensor("result", (1, steps, 6), dtype, quant=known)
+    builder.operator("TRANSPOSE", [packed, builder.constant("order", np.array([1, 0, 2], np.int32))], [result])
+    source = builder.finish(result)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    (subgraph,) = parse(written).subgraphs
+    layers = [each for each in subgraph.operators if each.name == "FULLY_CONNECTED"]
+    ranks = {len(subgraph.tensors[each.outputs[0]].shape) for each in layers}
+    assert len(layers) == steps and (dtype != "int16" or ranks == {2})
+    assert len(subgraph.operators) <= 4 + steps
+    data = random.normal(size=(1, steps, 8)).astype(np.float32)
+    given = [data if known is None else (data * 30).astype(dtype)]
+    for one, other in zip(litert().run(source, given).results, litert().run(written, given).results, strict=True):
+        assert np.abs(one.astype(np.float64) - other).max() <= (1e-5 if known is None else 1)
