@@ -16,7 +16,8 @@ import layoutsolve
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.emit.tflite.test_operators import CASES, Case, real, whole
 from tests.truth import litert
 
