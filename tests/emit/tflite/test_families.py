@@ -447,6 +447,13 @@ def test_operands_of_dynamic_sizes(operator: str) -> None:
         np.testing.assert_allclose(found, results(model, given)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("operator", ["Max", "Mean", "Min", "Sum"])
+def test_one_operand_alone(operator: str) -> None:
+    model, given = dynamic(operator, [["N", 3]], []), [real(4, 3)]
+    (found,) = litert().run(layoutsolve.convert(model, to="tflite").content(""), given).results
+    np.testing.assert_array_equal(found, results(model, given)[0])
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 def test_a_dynamic_size_is_cut(mode: str) -> None:
     """At its beginning; its end is not known."""
