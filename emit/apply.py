@@ -17,7 +17,8 @@ from layoutsolve.emit import views
 from layoutsolve.emit.concats import joined
 from layoutsolve.emit.constants import Constants
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
+from layoutsolve.ir.functions import Function
+from layoutsolve.ir.graph import LATE, Array, Dim, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.ir.names import Names, short
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.price import deliver

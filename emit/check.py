@@ -15,7 +15,8 @@ from math import prod
 from layoutsolve.base.wording import FAULT, OTHER_TYPE, native_words, printable
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
-from layoutsolve.ir.graph import PLAN, Origin
+from layoutsolve.ir.functions import PLAN
+from layoutsolve.ir.graph import Origin
 from layoutsolve.proto import pool_sizes, rank_limits
 from layoutsolve.proto.fragile_operators import bring_back, set_aside
 from layoutsolve.proto.messages import (

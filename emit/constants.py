@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Array, Dim, Quant, Shape, Value, memory
+from layoutsolve.ir.elements import memory
+from layoutsolve.ir.graph import Array, Dim, Quant, Shape, Value
 from layoutsolve.ir.names import Names
 from layoutsolve.solver.statement.duplicated_initializers import Stored, stored
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape

@@ -6,7 +6,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from layoutsolve.ir.graph import Array, Graph, memory
+from layoutsolve.ir.elements import memory
+from layoutsolve.ir.graph import Array, Graph
 from layoutsolve.proto.messages import ModelProto, TensorProto
 
 LIMIT = (1 << 31) - (1 << 27)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from layoutsolve.ir.graph import PLAN, Function, Recast
+from layoutsolve.ir.functions import PLAN, Function, Recast
 from layoutsolve.proto.messages import AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto, attribute
 
 _Group = tuple[int, ...]

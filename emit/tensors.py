@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.ir.graph import HALVED, PACKED, Array, unpacked
+from layoutsolve.ir.elements import HALVED, unpacked
+from layoutsolve.ir.graph import PACKED, Array
 from layoutsolve.proto.messages import TYPES, TensorProto
 
 _NAMES = {code: name for name, code in TYPES.items()}

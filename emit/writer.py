@@ -16,7 +16,8 @@ from layoutsolve.emit.runtime_folding import among_floats
 from layoutsolve.emit.tensors import fill, half_of, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
+from layoutsolve.ir.elements import condensed, memory
+from layoutsolve.ir.graph import PACKED, Array, Dim, Graph, Origin, Region, Value
 from layoutsolve.ir.names import Names, short, stem
 from layoutsolve.ir.saturation import computed, saturating
 from layoutsolve.ir.storage_options import PLAIN, Storage

@@ -122,18 +122,7 @@ def lowered(
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
     if not isinstance(model, Model):
-        from layoutsolve.frontend.onnx import lower as onnx
-        from layoutsolve.proto import signed_products
-
-        graph = integer_sums.recognise(slope_sums.recognise(onnx.lower(model, name, reading.shapes, budget)))
-        graph = block_moves.recognise(pixel_rows.recognise(graph))
-        graph = layer_scales.folded(hard_activations.recognise(graph), budget)
-        if reading.storage.decomposed:
-            graph = softmax_masks.finite(group_norms.composed(einsums.products(graph)))
-        else:
-            graph = layer_norm.recognise(graph, budget)
-        graph = replace(graph, figures=replace(graph.figures, saturating=signed_products.count(graph)))
-        return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
+        return _of_onnx(model, name, reading, budget)
     graph = attention_masks.bounded(lower(model, name, reading, check, budget))
     decomposed = reading.storage.decomposed
     if not (decomposed and any(value.quant is not None for value in graph.values.values())):
@@ -157,6 +146,21 @@ def lowered(
     return replace(
         graph, figures=Figures(direct["Transpose"], sum(direct[each] for each in VIEWS), operators, model.size)
     )
+
+
+def _of_onnx(model: OnnxSource, name: str, reading: Reading, budget: Budget) -> Graph:
+    from layoutsolve.frontend.onnx import lower as onnx
+    from layoutsolve.proto import signed_products
+
+    graph = integer_sums.recognise(slope_sums.recognise(onnx.lower(model, name, reading.shapes, budget)))
+    graph = block_moves.recognise(pixel_rows.recognise(graph))
+    graph = layer_scales.folded(hard_activations.recognise(graph), budget)
+    if reading.storage.decomposed:
+        graph = softmax_masks.finite(group_norms.composed(einsums.products(graph)))
+    else:
+        graph = layer_norm.recognise(graph, budget)
+    graph = replace(graph, figures=replace(graph.figures, saturating=signed_products.count(graph)))
+    return _as_stored(whole_blocks.cut(graph, reading.storage, budget), reading, budget)
 
 
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:

@@ -14,7 +14,7 @@ from layoutsolve.io.source import Content
 from layoutsolve.result import Conversion
 from layoutsolve.verification import onnx_source
 from layoutsolve.verification.input_files import Sampling
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import Verification, not_run

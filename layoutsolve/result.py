@@ -15,7 +15,7 @@ from layoutsolve.conversion.graph_io import End, ends_of, every_end
 from layoutsolve.conversion.provenance import Provenance, of_model
 from layoutsolve.conversion.stages import Stages
 from layoutsolve.conversion.translation import content_of, saved
-from layoutsolve.emit import External, apply, nodes_of, pieces
+from layoutsolve.emit import External, nodes_of, pieces
 from layoutsolve.emit.opset import OLDEST_OPSET
 from layoutsolve.errors import OutputError
 from layoutsolve.frontend import Reading
@@ -27,9 +27,7 @@ from layoutsolve.proto.data_movement import Moves, moves
 from layoutsolve.proto.messages import opset_of
 from layoutsolve.proto.weight_selection import running, selects
 from layoutsolve.solver import Assignment, Boundary, Price, Tier
-from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.backends import Crossing, crossings
-from layoutsolve.solver.statement.objective import coarse_levels
 
 if TYPE_CHECKING:
     import onnx
@@ -359,19 +357,10 @@ class Conversion:
         where groupings come after them in the objective.
         """
         from layoutsolve.inspection import printing
-        from layoutsolve.solver.statement.statement import Statement
 
         asked = arguments.choice("stage", stage, printing.STAGES)
         with Stages()("print"):
-            if asked == "graph":
-                return printing.graph_text(self.graph)
-            if asked == "applied":
-                return printing.graph_text(apply(self.assignment))
-            if asked == "assignment":
-                return printing.assignment_text(self.assignment)
-            statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
-            problem = statement.layouts if coarse_levels(statement.goal.levels) is None else statement.orders
-            return printing.problem_text(statement.graph, problem(limit=Limit()), statement.rules)
+            return printing.stage_text(asked, self.graph, self.assignment, self.boundary)
 
     def profile(self) -> Profile:
         """Profile of one inference in ONNX Runtime on one thread, measured on smooth data.

@@ -17,7 +17,8 @@ from layoutsolve.frontend.tflite.reading.model import Model, Subgraph, port_name
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.files import Output
 from layoutsolve.io.source import Content
-from layoutsolve.ir.graph import Graph, Origin, element_bytes
+from layoutsolve.ir.elements import element_bytes
+from layoutsolve.ir.graph import Graph, Origin
 from layoutsolve.proto.data_movement import Moves
 from layoutsolve.result import Conversion
 from layoutsolve.solver import Assignment, Boundary

@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -69,6 +70,12 @@ def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(200_000, 20, 50)  # looking for garbage takes a fifth of the time of collecting tests
+    if sys.dont_write_bytecode:  # by PYTHONDONTWRITEBYTECODE; each process of a test would compile all that it imports
+        sys.dont_write_bytecode = False
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     folder = config.getoption("--corpus") or os.environ.get("LAYOUTSOLVE_CORPUS")
     if folder:
         os.environ["LAYOUTSOLVE_CORPUS"] = str(folder)
@@ -80,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def one_litert() -> Iterator[None]:
     """All verifications share LiteRT's process, which takes longer to start than to run small models."""
     from layoutsolve.verification import verify
-    from layoutsolve.verification.runtimes import LiteRT
+    from layoutsolve.verification.litert import LiteRT
     from tests.truth import litert
 
     def shared(timeout: float) -> AbstractContextManager[LiteRT]:

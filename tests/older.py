@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 import pytest
 
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 
 Version = tuple[int, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 from tests import older
 
 REFUSALS = [

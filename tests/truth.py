@@ -13,7 +13,8 @@ import layoutsolve
 from layoutsolve.emit import opset
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime
 
 
 def _is_loaded(version: int) -> bool:

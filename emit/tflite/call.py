@@ -13,7 +13,8 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.draft import Draft, stated, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import nearly
-from layoutsolve.ir.graph import PLAN, Array, Dim, Graph, Node, Quant, Recast, Size, Value
+from layoutsolve.ir.functions import PLAN, Recast
+from layoutsolve.ir.graph import Array, Dim, Graph, Node, Quant, Size, Value
 from layoutsolve.proto.messages import AttributeProto, decoded
 
 

@@ -16,7 +16,8 @@ from layoutsolve.frontend.tflite.reading import schema
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Quantization, Signature, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import IDENTIFIER
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Array, memory
+from layoutsolve.ir.elements import memory
+from layoutsolve.ir.graph import Array
 
 VERSION = 3
 """The version of the schema."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.meanings import in_steps, same_steps
-from layoutsolve.ir.graph import PLAN, Graph, Node, Value
+from layoutsolve.ir.functions import PLAN
+from layoutsolve.ir.graph import Graph, Node, Value
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
 """The activations that are fused, by their numbers in the schema."""

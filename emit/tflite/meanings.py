@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.ir.graph import LATE, PLAN, Graph, Node, Quant, Value
+from layoutsolve.ir.functions import PLAN
+from layoutsolve.ir.graph import LATE, Graph, Node, Quant, Value
 
 STRETCH = 2.0**-10
 """A factor this near to 1 is no more than a way to round."""

@@ -18,7 +18,8 @@ from layoutsolve.emit.tflite.meanings import STRETCH, in_steps
 from layoutsolve.emit.tflite.rows import QUANTIZED
 from layoutsolve.emit.tflite.rows.reduction import POOLING
 from layoutsolve.frontend.tflite.lowering.rounding import pooling_offset
-from layoutsolve.ir.graph import PLAN, Graph, Node, Quant, product
+from layoutsolve.ir.functions import PLAN
+from layoutsolve.ir.graph import Graph, Node, Quant, product
 
 SHIFT = 0.75
 """No more than this part of a step is no more than a way to round: kernels that average are off by that much."""

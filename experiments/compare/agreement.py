@@ -19,8 +19,9 @@ from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
 from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert import LiteRT
 from layoutsolve.verification.metrics import Distance
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification
 from layoutsolve.verification.verify import verify

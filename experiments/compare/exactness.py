@@ -12,8 +12,9 @@ from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import LiteRT, Run
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import LEVELS, LiteRT, OnnxRuntime, Run
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 
 WAYS = {**{mode: {"quant": mode} for mode in QUANT}, "symmetric weights": {"weights": "symmetric"}}
 """Options of a conversion."""

@@ -23,8 +23,9 @@ from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.ir.graph import Array, Size
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES
 from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import Distance, distance, passes
-from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, optimised
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 
 FLOAT, STEPPED = 1e-5, 0.02
 """How far float outputs may be apart, relative to their range: of models that are real throughout, and of others, where

@@ -24,8 +24,9 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.solver.targets.target_file import DEFAULT_TARGET
 from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert import LiteRT, Port
 from layoutsolve.verification.metrics import kind
-from layoutsolve.verification.runtimes import LiteRT, Port, RefusedError
+from layoutsolve.verification.refusals import RefusedError
 
 STORED = ("int8", "uint8", "int16")
 LEVELS = 255

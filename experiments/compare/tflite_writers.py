@@ -40,7 +40,7 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.bench import RUNTIMES, bench
-from layoutsolve.verification.runtimes import LiteRT, Port
+from layoutsolve.verification.litert import LiteRT, Port
 
 OWN = "layoutsolve"
 RIGHT = 1e-3

@@ -33,9 +33,10 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
 from layoutsolve.verification.input_sampling import drawn, limits
+from layoutsolve.verification.litert import LiteRT, Port
 from layoutsolve.verification.metrics import kind, numbers
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""

@@ -22,9 +22,10 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.verification import litert_process
 from layoutsolve.verification.dequantized_model import EXACT, WEIGHTS, dequantized
 from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import distance, kind, passes
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.runtimes import OnnxRuntime
 from layoutsolve.verification.tensor_statistics import LAST
 
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 4e-3, 0.05

@@ -22,8 +22,9 @@ import layoutsolve
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import LiteRT, Run
 from layoutsolve.verification.metrics import kind
-from layoutsolve.verification.runtimes import LiteRT, RefusedError, Run
+from layoutsolve.verification.refusals import RefusedError
 from tests.random_models import Network, network
 
 TOLERANCE = 1e-4

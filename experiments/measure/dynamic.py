@@ -17,7 +17,8 @@ import numpy as np
 import layoutsolve
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.timing import loaded, ratio, rounds_of, timed
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
 
 ROWS = (1, 4, 16, 128)

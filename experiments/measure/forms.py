@@ -49,7 +49,8 @@ from layoutsolve.measurement.timing import Runner, Session, Subject, clock_of, f
 from layoutsolve.solver.targets.target import Target
 from layoutsolve.solver.targets.target_file import SHIPPED, SYSTEMS, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS, KINDS, WRITTEN
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, require
+from layoutsolve.verification.refusals import require
+from layoutsolve.verification.runtimes import Level, OnnxRuntime
 
 PAGE = Path(__file__).parents[2] / "docs" / "forms.md"
 

@@ -37,7 +37,8 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.kernels import Node, Spec, model
 from layoutsolve.measurement.timing import Runner, feeds_of, ratio, rounds_of, spread, timed, warm
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 FOLDER = Path(__file__).with_name("web")
 SCRIPT = FOLDER / "run.mjs"

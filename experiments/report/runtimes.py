@@ -26,7 +26,8 @@ from layoutsolve.ir.graph import Graph
 from layoutsolve.measurement.bench import RUNTIMES, compiled, held
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.measurement.timing import Runner, loaded, rounds_of, timed
-from layoutsolve.verification.runtimes import LiteRT, optimised
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import optimised
 
 TIMED = ("min-executed", "min-transpose", "push", "propagate")
 """The ways that are timed; the first one is what the others are compared with."""

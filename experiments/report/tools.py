@@ -32,7 +32,8 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.verification.input_sampling import smooth
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, element, optimised
+from layoutsolve.verification.litert import LiteRT, Port
+from layoutsolve.verification.runtimes import OnnxRuntime, element, optimised
 
 PATIENCE = 120.0
 """Seconds that a tool has for a model."""

@@ -9,11 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.frontend.onnx import constants, real_sizes
-from layoutsolve.frontend.onnx.constant_kernels import AS_LONG, KERNELS, LARGEST, SIZE_KERNELS, VIEWS, objects
-from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
+from layoutsolve.frontend.onnx.call import Call
+from layoutsolve.frontend.onnx.constant_kernels import KERNELS, LARGEST, SIZE_KERNELS, VIEWS, objects
+from layoutsolve.frontend.onnx.draft import MOST_SIZES
+from layoutsolve.frontend.onnx.numeric_kernels import AS_LONG
 from layoutsolve.frontend.onnx.symbols import is_size
 from layoutsolve.ir.budget import SIMPLE
-from layoutsolve.ir.graph import Array, condensed, owner, product
+from layoutsolve.ir.elements import condensed, owner
+from layoutsolve.ir.graph import Array, product
 from layoutsolve.proto.messages import AttributeProto
 
 _RIGHT = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError)

@@ -6,19 +6,25 @@ Where runtimes differ in a result, the functions raise an error: the operator is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from math import isqrt, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
+from layoutsolve.frontend.onnx.numeric_kernels import (
+    _EXACT,
+    _SINGLE,
+    added,
+    integer_quotient,
+    multiplied,
+    power,
+    remainder,
+    sum_of_products,
+)
 from layoutsolve.ir.graph import Array, Dim, product
-
-AS_LONG = 64
-"""How many numbers are computed in the time that one size takes."""
 
 
 def objects(items: object) -> Array:
@@ -106,21 +112,6 @@ def _concat(call: Call, *parts: Array) -> Array:
 
 def _transpose(call: Call, data: Array) -> Array:
     return data.transpose(call.integers("perm"))
-
-
-def _integer_quotient(call: Call, one: Array, two: Array) -> Array:
-    if one.dtype.kind == "f":
-        return np.asarray(one / two)
-    if not np.all(two):
-        raise ZeroDivisionError
-    down = one // two
-    return np.asarray(down + ((down * two != one) & ((one < 0) != (two < 0))), one.dtype)
-
-
-def _remainder(call: Call, one: Array, two: Array) -> Array:
-    if one.dtype.kind not in "iu" or call.attribute("fmod", 0) or not np.all(two):
-        raise ValueError("for the runtime")
-    return np.asarray(np.mod(one, two))
 
 
 def _split(call: Call, data: Array, *sizes: Array) -> Sequence[Array]:
@@ -266,69 +257,10 @@ def _holds(kind: np.dtype[Any], data: Array) -> bool:
     return bool((np.isfinite(whole) & (whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
 
 
-_SINGLE = 4
-"""The bytes of a real number in single precision."""
-
-
-def _power(call: Call, data: Array, exponent: Array) -> Array:
-    """Few powers, where the result is exact: any other is rounded in the runtime's own way."""
-    base, power = np.broadcast_arrays(data, exponent)
-    if base.size > AS_LONG or data.dtype not in (np.float32, np.float64, np.int32, np.int64):
-        raise ValueError("for the runtime")
-    if (np.signbit(base) & (base == 0)).any():
-        raise ValueError("odd powers of a negative zero are one, of which fractions know nothing")
-    pairs = zip(base.reshape(-1).tolist(), power.reshape(-1).tolist(), strict=True)
-    made = [_exact_power(Fraction(one), Fraction(two)) for one, two in pairs]
-    found = np.array([float(each) for each in made]).reshape(base.shape).astype(data.dtype)
-    if any(Fraction(one) != two for one, two in zip(found.reshape(-1).tolist(), made, strict=True)):
-        raise ValueError("runtimes round in their own ways")
-    return found
-
-
-def _exact_power(base: Fraction, exponent: Fraction) -> Fraction:
-    """A root or a power of a number no larger than what runtimes multiply exactly."""
-    if exponent.denominator == 1 and 0 <= exponent <= _HIGHEST and abs(base) ** int(exponent) <= _EXACT:
-        return base ** int(exponent)
-    root = Fraction(isqrt(max(0, base.numerator)), isqrt(base.denominator))
-    if exponent != Fraction(1, 2) or root * root != base:
-        raise ValueError("runtimes round in their own ways")
-    return root
-
-
-_HIGHEST = 8
-"""The highest power that is computed."""
-
-
 def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
     if start.dtype.kind not in "iu" or any(abs(int(each)) > _EXACT for each in (start, limit, delta)):
         raise ValueError("runtimes round in their own ways")
     return np.arange(int(start), int(limit), int(delta)).astype(start.dtype)
-
-
-_EXACT = 1 << 53
-"""The largest number up to which double precision has all whole ones: runtimes add, multiply and count in it."""
-
-
-def _added(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    return _exact(np.sum, data, abs(data.astype(np.float64)), axis, keepdims)
-
-
-def _multiplied(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    return _exact(np.prod, data, np.maximum(abs(data.astype(np.float64)), 1), axis, keepdims)
-
-
-def _exact(function: Callable[..., Array], data: Array, largest: Array, axis: object, keepdims: bool) -> Array:
-    """A sum or a product of which no part is beyond the whole numbers that runtimes compute with."""
-    if (function(largest, axis=axis) > min(_EXACT, np.iinfo(data.dtype).max)).any():
-        raise OverflowError("runtimes saturate and round in their own ways")
-    return function(data, axis=axis, keepdims=keepdims)
-
-
-def _sum_of_products(call: Call, one: Array, other: Array) -> Array:
-    """What ONNX gives where a model asks whether its processor adds products exactly (``emit/selected_weights.py``)."""
-    if (one.ndim, other.ndim) != (1, 1) or one.size > AS_LONG:
-        raise ValueError("for the runtime")
-    return np.asarray(one.astype(np.int32) @ other.astype(np.int32))
 
 
 def _sign(call: Call, data: Array) -> Array:
@@ -352,18 +284,18 @@ def _reduced(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
 KERNELS: dict[str, Callable[..., Sequence[Array]]] = {
     "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
     "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "CumSum": _one(_accumulated),
-    "Div": _one(_integer_quotient), "Equal": _ufunc(np.equal),
+    "Div": _one(integer_quotient), "Equal": _ufunc(np.equal),
     "Expand": _one(_expanded),
     "Flatten": _one(_flattened), "Floor": _ufunc(np.floor), "Gather": _one(_gather),
     "GatherElements": _one(_gather_elements), "GatherND": _one(_gather_nd), "Greater": _ufunc(np.greater),
     "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data),
     "IsNaN": _ufunc(np.isnan), "Less": _ufunc(np.less), "LessOrEqual": _ufunc(np.less_equal),
-    "MatMulInteger": _one(_sum_of_products), "Max": _ufunc(np.maximum),
-    "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
+    "MatMulInteger": _one(sum_of_products), "Max": _ufunc(np.maximum),
+    "Min": _ufunc(np.minimum), "Mod": _one(remainder), "Mul": _ufunc(np.multiply),
     "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
-    "Pow": _one(_power),
+    "Pow": _one(power),
     "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
-    "ReduceProd": _reduced(_multiplied), "ReduceSum": _reduced(_added), "Reshape": _one(_reshape),
+    "ReduceProd": _reduced(multiplied), "ReduceSum": _reduced(added), "Reshape": _one(_reshape),
     "Round": _ufunc(np.rint),
     "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _one(_sign),
     "Slice": _one(_slice), "Split": _split, "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze),

@@ -13,7 +13,8 @@ from layoutsolve.base.wording import brief, printable
 from layoutsolve.errors import ModelError
 from layoutsolve.io.source import Folder, Part, joined
 from layoutsolve.ir.budget import GROWTH, SPARE
-from layoutsolve.ir.graph import PACKED, Array, Dim, unpacked
+from layoutsolve.ir.elements import unpacked
+from layoutsolve.ir.graph import PACKED, Array, Dim
 from layoutsolve.proto.messages import TYPES as CODES
 from layoutsolve.proto.messages import GraphProto, ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.proto.operator_schemas import MOST_DIMENSIONS

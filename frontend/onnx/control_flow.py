@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.draft import Call, Draft
+from layoutsolve.frontend.onnx.call import Call
+from layoutsolve.frontend.onnx.draft import Draft
 from layoutsolve.ir.graph import Dim, Node, Region, Shape, Value
 from layoutsolve.proto.messages import GraphProto, NodeProto
 from layoutsolve.proto.scopes import ordered, outer, renamed

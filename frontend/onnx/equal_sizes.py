@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.inference_standins import CONTRIB
 from layoutsolve.ir.graph import Dim, Shape
 from layoutsolve.proto.messages import opset_of

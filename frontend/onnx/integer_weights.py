@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.ir.graph import Array, Quant, Value
 
 _TYPES = frozenset(("int8", "int16", "int32", "uint8", "uint16"))

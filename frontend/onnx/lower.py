@@ -13,32 +13,21 @@ from dataclasses import replace
 from layoutsolve.base.wording import brief, listed, nearest
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants, integer_weights
+from layoutsolve.frontend.onnx.call import Call, UnknownRankError
 from layoutsolve.frontend.onnx.constant_folding import fold
 from layoutsolve.frontend.onnx.control_flow import opened
-from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
+from layoutsolve.frontend.onnx.draft import Draft
 from layoutsolve.frontend.onnx.equal_sizes import equate_sizes
 from layoutsolve.frontend.onnx.inference_standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantization import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
+from layoutsolve.frontend.onnx.source_descriptions import axes_of, told_by
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live_nodes import live
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import (
-    BYTES,
-    CAPTURES,
-    CONTROL,
-    KEPT,
-    OPENING,
-    STATE,
-    Dim,
-    Graph,
-    Node,
-    Origin,
-    Size,
-    Value,
-    are_halves,
-)
+from layoutsolve.ir.elements import are_halves
+from layoutsolve.ir.graph import BYTES, CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.proto.messages import (
     DOMAINS,
     AttributeProto,
@@ -50,7 +39,7 @@ from layoutsolve.proto.messages import (
     permutation,
 )
 from layoutsolve.proto.operator_schemas import REMEDY
-from layoutsolve.proto.scopes import apart, broken, captures, names_in, nodes_of, ordered
+from layoutsolve.proto.scopes import apart, broken, captures, names_in, ordered
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are views unless they come here: then they are asked for what is known only at run time, or are of
@@ -353,50 +342,8 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
         metadata = {key: value for key, value in metadata.items() if not key.startswith(STATE)}
     imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
     title = source.proto.graph.name or name
-    formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
+    formulas, told = draft.meanings.formulas, told_by(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
     facts = formulas, imports, draft.defaults, told, source.figures
     made = Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves)
-    return replace(made, dropped=source.dropped, axes=_axes(source.original.graph, values))
-
-
-def _axes(graph: GraphProto, values: Mapping[str, Value]) -> dict[str, dict[str, str]]:
-    """What a model calls sizes of tensors that are symbols with other names here. A name stays as it is made here that
-    would be read as a multiple.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for port in (*graph.input, *graph.output, *graph.value_info):
-        shape, dims = values[port.name].shape if port.name in values else (), port.type.tensor_type.shape.dim
-        names = {
-            str(own): dim.dim_param
-            for own, dim in zip(shape, dims, strict=False)
-            if len(shape) == len(dims) and isinstance(own, Size) and own.coefficient == 1 and dim.dim_param
-        }
-        others = {own: name for own, name in names.items() if own != name and not name.partition("*")[0].isdecimal()}
-        if others:
-            found[port.name] = others
-    return found
-
-
-def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
-    """What a model says of itself and of its nodes, and constants of types that nothing is known about."""
-    found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
-    found.training_info.extend(original.training_info)
-    found.ir_version = original.ir_version
-    found.opset_import.extend(original.opset_import)
-    graph = original.graph
-    found.graph.doc_string = graph.doc_string
-    found.graph.metadata_props.extend(graph.metadata_props)
-    found.graph.initializer.extend(unknown)
-    for each in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        if each.doc_string or each.metadata_props:
-            told = found.graph.value_info.add(name=each.name, doc_string=each.doc_string)
-            told.metadata_props.extend(each.metadata_props)
-    found.graph.input.extend(graph.input)
-    found.graph.output.extend(graph.output)
-    for node in nodes_of(graph):
-        if node.name:
-            told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
-            told.output.extend(node.output)
-            told.metadata_props.extend(node.metadata_props)
-    return found
+    return replace(made, dropped=source.dropped, axes=axes_of(source.original.graph, values))

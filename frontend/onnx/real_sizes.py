@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.constants import Constant
-from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
+from layoutsolve.frontend.onnx.draft import MOST_SIZES
 from layoutsolve.frontend.onnx.symbols import is_size
 from layoutsolve.ir.graph import Array, Dim, product, quotient
 from layoutsolve.proto.messages import TensorProto

@@ -16,15 +16,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.passes.live_nodes import live, used
+from layoutsolve.frontend.passes.stored_numbers import ANY, SMALL, Held, Range, is_activation, parameters, range_of
 from layoutsolve.frontend.passes.unsigned import MOVING
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import CONTROL, Graph, Node, Quant, Region, Value, memory
+from layoutsolve.ir.elements import memory
+from layoutsolve.ir.graph import CONTROL, Graph, Node, Quant, Region, Value
 from layoutsolve.ir.names import Names
-
-SMALL = ("int8", "uint8", "int16")
-"""Types of integers that stand for real numbers."""
 
 AVERAGING = frozenset(("AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"))
 """Operators whose results lie among the numbers that they read, beside those that move or choose them."""
@@ -38,37 +36,6 @@ OF_ONE = AVERAGING | {
 KNOWN: Mapping[str, tuple[float, float]] = {"Sigmoid": (0, 1), "Softmax": (0, 1), "Tanh": (-1, 1)}
 """Operators whose results lie in a range whatever they read."""
 
-STRETCH, SHIFT = 2.0**-10, 2.0**-6
-"""A factor this near to 1, and a part of a step as small as this, are no more than a way to round halves."""
-
-Range = tuple[float, float]
-ANY: Range = (-np.inf, np.inf)
-
-
-@dataclass(frozen=True)
-class _Held:
-    """Real numbers: those of ``name`` times ``factor``, ``offset`` added."""
-
-    name: str
-    factor: float = 1.0
-    offset: float = 0.0
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether they are those numbers themselves."""
-        return self == _Held(self.name)
-
-    def then(self, before: Quant, after: Quant) -> _Held:
-        """The numbers that are meant by what is stored for these, if they are taken by other parameters."""
-        (old, zero), (new, moved) = parameters(before), parameters(after)
-        factor, offset = new / old, (zero - moved) * new
-        return _Held(self.name, self.factor * factor, self.offset * factor + offset)
-
-    def settled(self, scale: float) -> _Held:
-        """The same without what only rounds halves of steps."""
-        slight = abs(self.factor - 1) <= STRETCH and abs(self.offset) <= SHIFT * scale
-        return _Held(self.name) if slight else self
-
 
 def computed(graph: Graph, budget: Budget) -> Graph:
     """The same graph with activations computed as floats. Constants that are written anew count in the
@@ -77,23 +44,6 @@ def computed(graph: Graph, budget: Budget) -> Graph:
     if not any(is_activation(value) for value in graph.values.values()):
         return graph
     return Floats(graph, budget).result()
-
-
-def is_activation(value: Value) -> bool:
-    """Whether a value is computed, or given, and stands for floats, in steps of one size."""
-    return value.data is None and value.dtype in SMALL and value.quant is not None and value.quant.axis is None
-
-
-def parameters(quant: Quant) -> tuple[float, int]:
-    return float(quant.scale[0]), int(quant.zero_point[0])
-
-
-def range_of(value: Value) -> Range:
-    """The least and the greatest number that an activation can stand for."""
-    if value.quant is None:
-        return ANY
-    limits, (scale, zero) = np.iinfo(value.dtype), parameters(value.quant)
-    return (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
 
 
 def _clamped(first: Range, then: Range) -> Range:
@@ -109,7 +59,7 @@ class Floats:
         self.graph, self.budget, self.values = graph, budget, dict(graph.values)
         self.taken = Names(graph.values)
         self.nodes: list[Node] = []
-        self.held: dict[str, _Held] = {}
+        self.held: dict[str, Held] = {}
         self.within: dict[str, Range] = {}
         self.read: dict[tuple[str, Region | None], str] = {}
         self.meant: dict[tuple[object, ...], str] = {}
@@ -160,7 +110,7 @@ class Floats:
         for stored, name in zip(outputs, node.outputs, strict=True):
             if stored != name:
                 self.dequantize(node, stored, self._float(name))
-                self._gives(name, _Held(name), range_of(self.graph.values[name]))
+                self._gives(name, Held(name), range_of(self.graph.values[name]))
 
     def _of_one(self, node: Node) -> None:
         """A node that need not know what its numbers are times a factor, and moved."""
@@ -189,7 +139,7 @@ class Floats:
         made = []
         for name in node.outputs:
             value, limits = self.graph.values[name], within
-            held = _Held("").then(shared, value.quant) if shared and value.quant else _Held("")
+            held = Held("").then(shared, value.quant) if shared and value.quant else Held("")
             self._gives(name, held.settled(self._scale(value)), range_of(value) if node.storage else limits)
             made.append(self._float(name))
         bounds = self._bounds(node)
@@ -219,7 +169,7 @@ class Floats:
 
     # -- what is written for a value ---------------------------------------------------------------------------------
 
-    def _gives(self, name: str, held: _Held, within: Range) -> None:
+    def _gives(self, name: str, held: Held, within: Range) -> None:
         """Note what an output holds, and between which numbers it lies."""
         self.held[name], self.within[name] = held, within
 
@@ -231,7 +181,7 @@ class Floats:
         if computed_with and is_activation(value) and name not in self.open and self._may_saturate(value):
             clipped = self.new(value, name, "clamped")
             self.saturate(node, self._scaled(held, name, node), range_of(value), clipped)
-            self.held[name], self.within[name] = _Held(clipped), range_of(value)
+            self.held[name], self.within[name] = Held(clipped), range_of(value)
         if name in self.ends:
             self.quantize(node, self._scaled(self.held[name], name, node), name)
 
@@ -261,15 +211,15 @@ class Floats:
 
     # -- what is read ----------------------------------------------------------------------------------------------
 
-    def _held(self, name: str, node: Node) -> _Held:
+    def _held(self, name: str, node: Node) -> Held:
         """What holds the numbers of a value; those of an end are made of what is stored there, once for each region."""
         if name in self.held or not is_activation(self.graph.values[name]):
-            return self.held.get(name, _Held(name))
+            return self.held.get(name, Held(name))
         place = name, node.region
         if place not in self.read:
             self.read[place] = self.new(self.graph.values[name], name, "real")
             self.dequantize(node, name, self.read[place])
-        return _Held(self.read[place])
+        return Held(self.read[place])
 
     def _real(self, name: str, node: Node, shared: Quant | None) -> str:
         """What a node reads that computes; constants beside integers that were ``shared`` become numbers."""
@@ -280,7 +230,7 @@ class Floats:
 
     def _plain(self, name: str, node: Node) -> str:
         """What holds the numbers of a value by themselves: made once for each region of those that it has scaled."""
-        held = self._held(name, node) if name else _Held(name)
+        held = self._held(name, node) if name else Held(name)
         if held.is_plain:
             return held.name
         place = name, node.region
@@ -313,7 +263,7 @@ class Floats:
             self.values[made] = Value(made, "float32", tuple(data.shape), None, data)
         return self.meant[key]
 
-    def _scaled(self, held: _Held, name: str, node: Node) -> str:
+    def _scaled(self, held: Held, name: str, node: Node) -> str:
         """What holds numbers, times the factor and with the offset."""
         found, value = held.name, self.graph.values[name]
         for op, number, idle in (("Mul", held.factor, 1.0), ("Add", held.offset, 0.0)):

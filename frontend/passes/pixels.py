@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE
 from layoutsolve.frontend.passes.live_nodes import substituted
+from layoutsolve.frontend.passes.wider_images import CHANNELS, IMAGE
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph, Node, Value
 from layoutsolve.ir.names import Names

@@ -16,7 +16,8 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.frontend.passes.live_nodes import rewritten
 from layoutsolve.frontend.passes.recurrent_cells import Cell, Product, Step
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, memory, reshape_entries
+from layoutsolve.ir.elements import memory
+from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, reshape_entries
 from layoutsolve.ir.names import Names
 
 _COUNTED = 3

@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.passes.channel_rounding import CHANNELS, IMAGE, MOST, Images, Wider, depthwise, is_own
+from layoutsolve.frontend.passes.channel_rounding import MOST, Images, depthwise
+from layoutsolve.frontend.passes.wider_images import CHANNELS, IMAGE, Wider, is_own
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Value
 from layoutsolve.ir.names import Names

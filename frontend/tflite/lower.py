@@ -35,7 +35,8 @@ from layoutsolve.frontend.tflite.operators.custom.options import pass_through
 from layoutsolve.frontend.tflite.reading import metadata
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import LOWERINGS, Dim, Graph, Node, Quant, Shape, Value, are_halves
+from layoutsolve.ir.elements import are_halves
+from layoutsolve.ir.graph import LOWERINGS, Dim, Graph, Node, Quant, Shape, Value
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""

@@ -104,7 +104,7 @@ def calibrate(options: argparse.Namespace) -> int:
     from layoutsolve.conversion.stages import Stages
 
     with Stages()("calibrate"):
-        from layoutsolve.verification.runtimes import require
+        from layoutsolve.verification.refusals import require
 
         files.check([files.Output("target", options.file)])
         require("onnxruntime")

@@ -261,7 +261,7 @@ def _extracted(source: Content, place: str) -> tuple[files.Output, ...]:
 
 def _require_runtimes(tflite: bool = True) -> None:
     """What a comparison needs has to be there before anything is converted."""
-    from layoutsolve.verification.runtimes import require
+    from layoutsolve.verification.refusals import require
 
     for package in ("onnxruntime", "ai_edge_litert") if tflite else ("onnxruntime",):
         require(package)

@@ -20,7 +20,7 @@ from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from layoutsolve.proto.scopes import captures
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
-from layoutsolve.verification.runtimes import require
+from layoutsolve.verification.refusals import require
 
 
 def cut(source: Source, *, start: Sequence[str] = (), end: Sequence[str] = ()) -> bytes:

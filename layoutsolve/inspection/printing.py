@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.wording import printable
+from layoutsolve.emit import apply
 from layoutsolve.ir.graph import OPENING, Array, Graph, Node, Quant, Region, Value
+from layoutsolve.solver import Boundary
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.objective import coarse_levels
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
@@ -33,6 +38,19 @@ the assignment applied.
 
 INLINE = 8
 """Constants of at most so many integers are written out where they are read."""
+
+
+def stage_text(stage: str, graph: Graph, assignment: Assignment, boundary: Boundary) -> str:
+    """Text of one of the :data:`STAGES` of a conversion."""
+    if stage == "graph":
+        return graph_text(graph)
+    if stage == "applied":
+        return graph_text(apply(assignment))
+    if stage == "assignment":
+        return assignment_text(assignment)
+    statement = Statement(assignment.graph, boundary, assignment.goal)
+    problem = statement.layouts if coarse_levels(statement.goal.levels) is None else statement.orders
+    return problem_text(statement.graph, problem(limit=Limit()), statement.rules)
 
 
 def graph_text(graph: Graph) -> str:

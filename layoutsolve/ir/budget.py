@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import BudgetError
-from layoutsolve.ir.graph import Array, memory, owner
+from layoutsolve.ir.elements import memory, owner
+from layoutsolve.ir.graph import Array
 
 GROWTH, SPARE = 4, 16 << 20
 """The model that is written has at most so many times the bytes of the source, and so many more."""

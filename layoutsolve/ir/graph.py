@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.ir.figures import Figures
+from layoutsolve.ir.functions import Function
 from layoutsolve.ir.symbolic_sizes import Formula
 
 Array = npt.NDArray[Any]
@@ -280,41 +281,6 @@ def without_omitted(inputs: Sequence[str]) -> tuple[str, ...]:
     return tuple(inputs[:count])
 
 
-PLAN = "layoutsolve.plan"
-"""The domain of functions of a model: operators in forms that ONNX does not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recast:
-    """How a stored tensor becomes that of an operator of ONNX: ``parts`` has for each dimension of the operator the
-    stored ones that it is a product of, outermost first. ``blocks`` has the size of each stored dimension that is a
-    block, 0 for all others.
-    """
-
-    parts: tuple[tuple[int, ...], ...]
-    blocks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """An operator ``op`` of ``domain`` in a form that ONNX does not have: what it reads is recast, and what it writes
-    is cast back. None stands for what is as ONNX has it.
-    """
-
-    name: str
-    op: str
-    domain: str
-    inputs: tuple[Recast | None, ...]
-    outputs: tuple[Recast | None, ...]
-
-    def joined(self, other: Function) -> Function | None:
-        """The function that two calls are of, with all inputs that one of them has; None where they are not of one."""
-        longer, shorter = sorted((self, other), key=lambda each: -len(each.inputs))
-        recasts = longer.inputs[: len(shorter.inputs)], longer.outputs
-        alike = (self.op, self.domain) == (other.op, other.domain)
-        return longer if alike and recasts == (shorter.inputs, shorter.outputs) else None
-
-
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A whole model. ``values`` has an entry for every name that ``nodes``, ``inputs`` and ``outputs`` use.
@@ -392,47 +358,6 @@ class Graph:
     def constant(self, name: str) -> Array | None:
         """The data of a constant input, None where it is computed or left out."""
         return self.values[name].data if name else None
-
-
-def owner(data: Array) -> Array:
-    """The array whose memory an array lies in: itself, where it is no view."""
-    while isinstance(data.base, np.ndarray):
-        data = data.base
-    return data
-
-
-def memory(data: Array) -> tuple[object, ...]:
-    """Where and how the elements of an array lie: arrays that have this in common are equal as long as they live."""
-    return data.__array_interface__["data"][0], data.strides, data.shape, data.dtype.str
-
-
-def condensed(data: Array) -> Array:
-    """An array with one of the equal parts along each axis along which they all lie in the same memory."""
-    return data[(*(slice(0, None if stride else 1) for stride in data.strides), ...)]
-
-
-def element_bytes(dtype: str) -> float:
-    """Bytes that one element takes in memory (int4 takes half a one)."""
-    if dtype in PACKED:
-        return 0.5
-    if dtype == NOTHING:
-        return 0.0
-    return 8.0 if dtype == "string" else float(np.dtype(dtype).itemsize)
-
-
-def unpacked(packed: Array, dtype: str) -> Array:
-    """Unpack int4 elements, two per byte, the lower bits first; one more byte where their number is odd."""
-    halves = np.stack([packed & 15, packed >> 4], 1).reshape(-1)
-    return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
-
-
-HALVED = 256
-"""The fewest elements of a constant that is written as float16: the Cast behind fewer takes more than they save."""
-
-
-def are_halves(data: Array, dtype: str) -> bool:
-    """Whether a constant of a source is one of the weights that it keeps as float16."""
-    return dtype == "float16" and data.size >= HALVED
 
 
 def static_elements(shape: Shape) -> int:

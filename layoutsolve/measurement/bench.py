@@ -40,7 +40,9 @@ from layoutsolve.measurement.timing import (
     warm,
 )
 from layoutsolve.verification.input_sampling import smooth
-from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
+from layoutsolve.verification.litert import LiteRT, Port
+from layoutsolve.verification.refusals import require
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 """What files run in."""

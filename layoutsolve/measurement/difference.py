@@ -21,7 +21,8 @@ from layoutsolve.io.source import Content, load, on_disk
 from layoutsolve.measurement.executed_operators import executed
 from layoutsolve.proto.messages import DOMAINS
 from layoutsolve.proto.scopes import nodes_of
-from layoutsolve.verification.runtimes import optimised, require
+from layoutsolve.verification.refusals import require
+from layoutsolve.verification.runtimes import optimised
 
 MOVING = ("Transpose", "TRANSPOSE")
 """The operator that moves data, as both formats call it."""

@@ -15,7 +15,8 @@ from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import TYPES
-from layoutsolve.verification.runtimes import OnnxRuntime, Run, stepped
+from layoutsolve.verification.litert import Run
+from layoutsolve.verification.runtimes import OnnxRuntime, stepped
 from layoutsolve.verification.tensor_locations import Place
 from layoutsolve.verification.tensor_statistics import near
 

@@ -14,7 +14,7 @@ import numpy as np
 from layoutsolve.base.wording import listed, nearest, printable
 from layoutsolve.errors import VerifyError
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.litert import Port
 
 Data = Mapping[str, Array]
 """Arrays by the names of inputs, each in the source's order of dimensions: one sample, or with one dimension more in

@@ -21,10 +21,10 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.cut_model import CutModel, stored_of
 from layoutsolve.verification.layer_table import Closeness, Layer, lines_of
+from layoutsolve.verification.litert import Port, Run
 from layoutsolve.verification.litert_quirks import reading
 from layoutsolve.verification.metrics import Distance, Kind, kind
 from layoutsolve.verification.reference_results import exact
-from layoutsolve.verification.runtimes import Port, Run
 from layoutsolve.verification.tensor_locations import Inside, Place, places_of
 from layoutsolve.verification.tensor_statistics import LEAST, TINY, Tally
 from layoutsolve.verification.undefined_results import NOISE, tie, undefined, vanishes

@@ -10,8 +10,8 @@ import numpy as np
 
 from layoutsolve.base.wording import aligned, first_name
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import kind, numbers
-from layoutsolve.verification.runtimes import Port
 
 
 @dataclass(frozen=True)

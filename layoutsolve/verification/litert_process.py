@@ -1,7 +1,7 @@
 """The process that runs LiteRT: it answers requests on its standard input until that ends.
 
 LiteRT can abort on a model it does not like, so it never runs in the caller's process. It imports nothing else of
-layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either direction is twice
+layoutsolve; :class:`layoutsolve.verification.litert.LiteRT` is the other end. A message in either direction is twice
 eight bytes of lengths, then JSON text (the header, and name, type and shape of each array), then the arrays' elements.
 
 Request: ``header`` = {"delegate": bool, "tensors": [indices], "steps": how many runs, each with the state that the one

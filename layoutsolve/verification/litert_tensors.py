@@ -9,7 +9,8 @@ from layoutsolve.frontend.tflite.reading.model import Subgraph
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array, Quant
 from layoutsolve.verification.layer_table import Closeness, Layer
-from layoutsolve.verification.runtimes import LiteRT, runtime_of
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import runtime_of
 from layoutsolve.verification.tensor_locations import Inside, places_of
 
 BASIS = "computed from the first input, in LiteRT's reference kernels"

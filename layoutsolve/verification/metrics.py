@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.litert import Port
 
 FLOAT_TOLERANCE = 1e-4
 """The largest error of a float output that passes, relative to the range of the output."""

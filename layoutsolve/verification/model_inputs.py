@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import Port, Runtime, element
+from layoutsolve.verification.litert import Port
+from layoutsolve.verification.runtimes import Runtime, element
 
 
 def as_converted(port: Port, own: tuple[str, str, Sequence[int | str]], moved: Sequence[int] | None) -> Port:

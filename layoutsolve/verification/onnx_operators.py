@@ -23,9 +23,10 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array, Quant
 from layoutsolve.proto.messages import TYPES
 from layoutsolve.verification.layer_accuracy import Departure, Inspection, rounded
+from layoutsolve.verification.litert import LiteRT, Port
 from layoutsolve.verification.litert_tensors import numbers
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind, passes, reason
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Pinned, Port
+from layoutsolve.verification.runtimes import OnnxRuntime, Pinned
 from layoutsolve.verification.tensor_locations import Inside, as_in_source
 from layoutsolve.verification.tensor_statistics import Tally
 from layoutsolve.verification.undefined_results import NOISE

@@ -24,24 +24,15 @@ from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS
 from layoutsolve.verification.layer_accuracy import Inspection
 from layoutsolve.verification.layer_table import Closeness, Layer
+from layoutsolve.verification.litert import LiteRT, Port
 from layoutsolve.verification.litert_tensors import Within, numbers
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.model_inputs import stored
 from layoutsolve.verification.onnx_operators import Operators
 from layoutsolve.verification.output_accuracy import SAMPLES, SECONDS
+from layoutsolve.verification.refusals import RefusedError, of_result
 from layoutsolve.verification.runnable_sizes import choices, dtype_of, made_up, no_data, surviving, tries
-from layoutsolve.verification.runtimes import (
-    Level,
-    LiteRT,
-    LiteRTModel,
-    OnnxRuntime,
-    Pinned,
-    Port,
-    RefusedError,
-    Runtime,
-    of_result,
-    runtime_of,
-)
+from layoutsolve.verification.runtimes import Level, LiteRTModel, OnnxRuntime, Pinned, Runtime, runtime_of
 from layoutsolve.verification.tensor_locations import SAME, Inside, Relation, as_in_source
 from layoutsolve.verification.verdict import OutputComparison, Verification
 

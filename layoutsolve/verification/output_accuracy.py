@@ -16,9 +16,11 @@ from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_files import samples as given_samples
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, Samples, drawn
 from layoutsolve.verification.layer_accuracy import Inspector
+from layoutsolve.verification.litert import LiteRT, Port, Run
 from layoutsolve.verification.metrics import FLOAT16_TOLERANCE, FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.model_inputs import as_converted, feeds, sizes_of
-from layoutsolve.verification.runtimes import LiteRT, Port, RefusedError, Run, Runtime, of_result, stepped
+from layoutsolve.verification.refusals import RefusedError, of_result
+from layoutsolve.verification.runtimes import Runtime, stepped
 from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import TWIN, OutputComparison, Verification
 

@@ -27,7 +27,7 @@ from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import TYPES
 from layoutsolve.verification.flatbuffer_repacking import opened, packed
-from layoutsolve.verification.runtimes import LiteRT
+from layoutsolve.verification.litert import LiteRT
 from layoutsolve.verification.tensor_locations import Inside, Place, places_of
 
 _COUNTING = frozenset(("int32", "int64", "uint32", "uint64", "bool", "string"))

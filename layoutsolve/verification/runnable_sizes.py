@@ -22,7 +22,8 @@ from layoutsolve.io.files import scratch
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_sampling import ANY, drawn
 from layoutsolve.verification.model_inputs import stored
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Pinned, RefusedError, element
+from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Pinned, element
 
 FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
 """What sizes that have names alone are tried as, until the source runs: those that are first in an input, and

@@ -15,7 +15,7 @@ from layoutsolve.frontend.tflite.reading.model import Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import PACKED, Array, Quant, Size, Value
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.litert import Port
 
 Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
 """The values of the graph that layouts are of, and where each is found in the ONNX model."""

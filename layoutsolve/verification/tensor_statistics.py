@@ -15,8 +15,8 @@ from math import prod, sqrt
 import numpy as np
 
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import Distance, distance, kind, least_range, numbers
-from layoutsolve.verification.runtimes import Port
 
 TIE, WIDEST_TIE = 1 / 32, 1 / 4
 """How near to the middle between two quantized numbers, in LSB, both are right: fixed-point multipliers are off by so

@@ -16,7 +16,7 @@ from layoutsolve.verification.metrics import (
     passes,
     reason,
 )
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 
 PLAIN, TWIN = "LiteRT's reference kernels", "LiteRT's reference kernels with dequantized weights"
 """What a model is judged by. LiteRT rounds the activations of operators with float results and quantized weights at run

@@ -15,10 +15,12 @@ from layoutsolve.verification.dequantized_model import dequantized
 from layoutsolve.verification.input_files import DRAWN, Sampling
 from layoutsolve.verification.input_sampling import limits
 from layoutsolve.verification.layer_accuracy import Compared, Inspection, Inspector
+from layoutsolve.verification.litert import LiteRT
 from layoutsolve.verification.litert_tensors import BASIS, layers
 from layoutsolve.verification.output_accuracy import Bench
 from layoutsolve.verification.partial_model import partial_of
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, RefusedError, of_result, runtime_of
+from layoutsolve.verification.refusals import RefusedError, of_result
+from layoutsolve.verification.runtimes import OnnxRuntime, runtime_of
 from layoutsolve.verification.signature_model import exchanged, subgraph_of
 from layoutsolve.verification.tensor_locations import SAME, Relation
 from layoutsolve.verification.verdict import Verification, not_run

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.ir.graph import Graph, Region, Value, element_bytes, memory, static_elements
+from layoutsolve.ir.elements import element_bytes, memory
+from layoutsolve.ir.graph import Graph, Region, Value, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.atom_selection import unseen
 from layoutsolve.solver.statement.boundary import Boundary, Permutation

@@ -18,7 +18,8 @@ from itertools import chain, pairwise
 from math import prod
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import PLAN, Dim, Function, Recast, Shape
+from layoutsolve.ir.functions import PLAN, Function, Recast
+from layoutsolve.ir.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Step, Way

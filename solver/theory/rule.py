@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import Array, Dim, Function, Graph, Node, Quant, Shape, Size, Value
+from layoutsolve.ir.functions import Function
+from layoutsolve.ir.graph import Array, Dim, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Form
 from layoutsolve.solver.theory.row import Row

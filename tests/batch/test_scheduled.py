@@ -22,7 +22,8 @@ from layoutsolve.batch.versions import PACKAGES, Versions, versions
 from layoutsolve.batch.workers import DIED, Answer, answers
 from layoutsolve.cli.command_line import main
 from layoutsolve.errors import OptionError
-from tests.batch.test_batch import alive, written
+from tests.batch.test_batch import written
+from tests.batch.test_interrupted import alive
 from tests.random_models import network
 
 distributed = pytest.importorskip("distributed", reason="it comes with layoutsolve[dask]")

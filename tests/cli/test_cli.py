@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import layoutsolve.api
 import layoutsolve.io.source
 from experiments.make.demo import mobilenet
 from layoutsolve.base.wording import penalty, penalty_cell
-from layoutsolve.cli import console, parser
+from layoutsolve.cli import console
 from layoutsolve.cli.command_line import main
 from layoutsolve.cli.summary import Done, as_text
 from layoutsolve.inspection.printing import STAGES
@@ -42,6 +41,16 @@ def small_model(operator: str = "ABS") -> bytes:
     y = build.tensor("result", (1, 4, 5, 3))
     build.operator(operator, [x], [y])
     return build.finish(y)
+
+
+def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, one error, nothing on standard output, nothing written."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("layoutsolve: ")
+    assert message in captured.err
+    assert not list(folder.glob("**/*.onnx"))
 
 
 def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,16 +116,6 @@ def test_names_break_no_line_of_a_stage(tmp_path: Path, capsys: pytest.CaptureFi
     for stage in STAGES:
         assert main([str(tmp_path / "odd.tflite"), "--print", stage]) == 0
         assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
-
-
-@pytest.mark.parametrize("option", ["-o", "--certify"])
-def test_a_target_is_not_overwritten(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.tflite").write_bytes(small_model())
-    table = tmp_path / "mine.json"
-    table.write_text('{"name": "mine", "extends": "ort-cpu"}')
-    arguments = [str(tmp_path / "a.tflite"), "--target", str(table), option, str(table)]
-    refused(arguments, "is a file that is read", tmp_path, capsys)
-    assert main(arguments[:-2]) == 0
 
 
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,184 +277,6 @@ def test_target_option(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "empty"),
-        (b"hello, this is a text file\n" * 9, "is neither a TensorFlow Lite nor an ONNX model"),
-        (bytes(range(256)) * 4, "is neither a TensorFlow Lite nor an ONNX model"),
-        (small_model()[:200], "layoutsolve: "),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer; fetch the file itself"),
-        (b"\n<!DOCTYPE html><html></html>", "it is a web page; download the file itself"),
-        (b"\x89HDF\r\n\x1a\n" + bytes(99), "an HDF5 file, as Keras writes; convert it with tf.lite.TFLiteConverter"),
-        (b"\x80\x02}q\x00" + bytes(99), "a pickle, as PyTorch writes; export the model"),
-        (b"\x18\0\0\0ORTM" + bytes(99), "ORT format; give the ONNX model"),
-    ],
-)
-def test_bad_files(content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "bad.tflite"
-    source.write_bytes(content)
-    refused([str(source)], message, tmp_path, capsys)
-
-
-def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused([str(tmp_path / "missing.tflite")], "No such file", tmp_path, capsys)
-    (tmp_path / "folder.tflite").mkdir()
-    refused([str(tmp_path / "folder.tflite")], "directory", tmp_path, capsys)
-    refused(
-        [str(tmp_path / "folder.tflit")], "No such file or directory (did you mean 'folder.tflite'?)", tmp_path, capsys
-    )
-
-
-def test_words_near_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt command is not read as the name of a model; a file of that name is."""
-    refused(
-        ["banch", "x.onnx"],
-        "'banch' is no command, and no file has that name (did you mean 'bench'?)",
-        tmp_path,
-        capsys,
-    )
-    refused(["model"], "cannot read 'model'", tmp_path, capsys)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--objective", "speed"], "unknown objective"),
-        (["--strategy", "luck"], "unknown strategy"),
-        (
-            ["--target", "luck"],
-            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-arm, ort-web, ",
-        ),
-        (["--target", "no.json"], "cannot read target 'no.json': No such file"),
-        (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),
-        (["--inputs", "sideways"], "unknown choice"),
-        (["--layout", "image"], "NAME=SRC:DST"),
-        (["--format", "tflit"], "--format: a format is 'onnx' or 'tflite', not 'tflit'"),
-        (["--format", "tflite", "-o", "x.onnx"], "argument --format: the ending of -o is that of onnx"),
-        (["--format", "onnx", "-o", "x.tflite"], "argument --format: the ending of -o is that of tflite"),
-        (["--layout", "nobody=NHWC:NCHW"], "no tensor is called"),
-        (["--layout", "image=NHWC:NCHW", "--layout", "image=NHWC:NWHC"], "two different layouts"),
-        (["--opset", "10"], "opset 10"),
-        (["--time-limit", "-1"], "time limit"),
-        (["-o", "."], "directory"),
-    ],
-)
-def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "a.tflite"
-    source.write_bytes(small_model())
-    refused([str(source), *options], message, tmp_path, capsys)
-
-
-def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is used most, and all of it when that is asked for."""
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = {}
-    for option in ("-h", "--help", "--help-all"):
-        with pytest.raises(SystemExit) as ended:
-            main([option])
-        assert ended.value.code == 0
-        shown[option] = capsys.readouterr().out
-    assert shown["-h"] == shown["--help"] and len(shown["--help"].splitlines()) <= 42
-    assert "--help-all" in shown["--help"] and "--verify-tensors" not in shown["--help"]
-    options = {name for action in parser._parser()._actions for name in action.option_strings}
-    assert options <= set(re.findall(r"(?<![\w-])--?[a-z-]+", shown["--help-all"]))
-
-
-COMPLETED = {
-    "layoutsolve --obj": ["--objective "],
-    "layoutsolve b": ["b.tflite", "bench"],
-    "layoutsolve x.tflite --objective min-t": ["min-transpose "],
-    "layoutsolve x.tflite --target portab": ["portable "],
-    "layoutsolve bench --op": ["--openvino "],
-    "layoutsolve bench x.onnx --level ext": ["extended "],
-    "layoutsolve ops --weights sy": ["symmetric "],
-}
-
-
-@pytest.mark.members(2)
-@pytest.mark.parametrize("line", COMPLETED)
-def test_completion(line: str, tmp_path: Path) -> None:
-    """What a shell is told, in the way in which argcomplete's function for Bash asks."""
-    pytest.importorskip("argcomplete", reason="needs layoutsolve[completion]")
-    (tmp_path / "b.tflite").touch()
-    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
-    asked |= {"COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "told")}
-    command = [sys.executable, "-m", "layoutsolve"]
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **asked}, capture_output=True, check=True)
-    assert sorted((tmp_path / "told").read_text().splitlines()) == COMPLETED[line]
-
-
-def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, one error, nothing on standard output, nothing written."""
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("layoutsolve: ")
-    assert message in captured.err
-    assert not list(folder.glob("**/*.onnx"))
-
-
-def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "a.tflite"
-    source.write_bytes(small_model())
-    refused([str(source), "-o", str(tmp_path / "." / "a.tflite")], "is a file that is read", tmp_path, capsys)
-    assert source.read_bytes() == small_model()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--certify", "a.tflite"], "is a file that is read"),
-        (["--certify", "link"], "is a file that is read"),
-        (["-o", "hard"], "is a file that is read"),
-        (["--certify", "a.onnx"], "is where the model goes"),
-        (["-o", "b.onnx", "--certify", "./b.onnx"], "is where the model goes"),
-        (["-o", "b.onnx", "--certify", "b.onnx.data", "--external-data"], "is where the data goes"),
-        (["-o", "x.onnx", "--external-data"], "is a file that is read"),
-        (["-o", "x" * 256, "--external-data"], "too long"),
-        (["-o", "x" * 252, "--external-data"], "too long"),
-        (["-o", ""], "is empty"),
-        (["--certify", ""], "is empty"),
-        (["--certify", "no/a.json"], "does not exist"),
-        (["--certify", "a.json", "--strategy", "push"], "proves nothing"),
-        (["--certify", "a.json", "-o", "b.onnx", "--external-data", "--signature", "x"], "no signature"),
-    ],
-)
-def test_no_file_is_lost(
-    options: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Whatever outputs are called, the source is as it was and no file is written for another."""
-    monkeypatch.chdir(tmp_path)
-    name = "x.onnx.data" if options == ["-o", "x.onnx", "--external-data"] else "a.tflite"
-    Path(name).write_bytes(small_model())
-    Path("link").symlink_to(name)
-    Path("hard").hardlink_to(name)
-    refused([name, *options], message, tmp_path, capsys)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["hard", "link", name])
-    assert Path(name).read_bytes() == small_model()
-
-
-def test_the_source_is_not_overwritten_by_a_program(tmp_path: Path) -> None:
-    """A conversion knows what it was read from."""
-    source = tmp_path / "x.onnx.data"
-    source.write_bytes(mobilenet())
-    with pytest.raises(layoutsolve.OutputError, match="is a file that is read"):
-        layoutsolve.convert(source).save(source)
-    conversion = layoutsolve.convert(source, external_data=True)
-    with pytest.raises(layoutsolve.OutputError, match="is a file that is read"):
-        conversion.save(tmp_path / "x.onnx")
-    assert source.read_bytes() == mobilenet()
-    conversion.save(tmp_path / "y.onnx")
-    conversion.save(tmp_path / "z.onnx")
-    for name in "yz":
-        onnx.checker.check_model(str(tmp_path / f"{name}.onnx"), full_check=True)
-
-
 def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Builder()
     x = build.input("x", (2, 3))
@@ -468,12 +289,6 @@ def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     error = capsys.readouterr().err
     assert "operator 0 CUSTOM:Mystery (output 'y')" in error
     assert "operator 1 CUSTOM:Enigma (output 'z')" in error
-
-
-def test_unwritable_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "a.tflite"
-    source.write_bytes(small_model())
-    refused([str(source), "-o", str(tmp_path / "no" / "such" / "out.onnx")], "cannot write", tmp_path, capsys)
 
 
 def test_verification_failure(

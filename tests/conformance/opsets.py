@@ -14,7 +14,8 @@ from layoutsolve.frontend import read
 from layoutsolve.ir.graph import Array, Graph
 from layoutsolve.proto.scopes import nodes_of
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.conformance.cases import Case
 
 OPSETS = range(OLDEST_OPSET, LOWEST_OPSET)

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 from tests.conformance.cases import Case, Model
 from tests.conformance.running import judge, truth_of
 from tests.conformance.test_conformance import CASES

@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import Port, Run
 from layoutsolve.verification.metrics import Distance, distance, kind
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, Run
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime
 from tests.conformance.cases import Case, Model
 from tests.truth import litert
 

@@ -20,8 +20,9 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.frontend.tflite.operator_contract import definitions_of
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.conformance.mutants import mutants, quantized, representatives

@@ -15,7 +15,8 @@ from layoutsolve.errors import ConversionError, LoweringError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from layoutsolve.ir.graph import CONTROL, Graph, Node, Origin, Value
-from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests import older
 from tests.conformance import families
 

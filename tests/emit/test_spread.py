@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.ir.graph import Array, condensed
+from layoutsolve.ir.elements import condensed
+from layoutsolve.ir.graph import Array
 
 TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT32)
 

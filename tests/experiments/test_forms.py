@@ -34,10 +34,12 @@ OTHERS = {
     "leaky_relu_rounding",
     "slope_sums",
     "softmax_masks",
+    "stored_numbers",
     "symmetric",
     "symmetric_activations",
     "unsigned",
     "weights",
+    "wider_images",
 }
 """What options or targets ask for, what numbers need to be right, and what passes share."""
 

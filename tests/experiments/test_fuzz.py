@@ -18,7 +18,8 @@ from experiments.fuzz.expected_failures import KNOWN, Known
 from experiments.fuzz.mutation import MUTATIONS, Mutant, mutant
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.litert import Port
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 
 convert = layoutsolve.convert

@@ -19,9 +19,10 @@ from layoutsolve.emit import apply, dynamic_shapes
 from layoutsolve.emit.dynamic_shapes import computed
 from layoutsolve.errors import BudgetError, StrategyError
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.litert import Run
 from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import OnnxRuntime, Run
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.models.test_random_models import WAYS
 from tests.truth import litert

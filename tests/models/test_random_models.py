@@ -21,9 +21,10 @@ from layoutsolve.ir.graph import Array
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import coarse_levels, ranked
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.verification.litert import Run
 from layoutsolve.verification.metrics import distance
 from layoutsolve.verification.model_inputs import feeds
-from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime
 from tests.audited import audited
 from tests.random_models import Network, network
 from tests.truth import HIGHEST_OPSET, litert

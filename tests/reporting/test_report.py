@@ -28,8 +28,8 @@ from layoutsolve.reporting.source_view import source_side
 from layoutsolve.reporting.written_view import order_of, written_side
 from layoutsolve.verification.layer_accuracy import Departure, Inspection
 from layoutsolve.verification.layer_table import Closeness
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import distance
-from layoutsolve.verification.runtimes import Port
 from layoutsolve.verification.verdict import Verification
 from tests.families import nested
 from tests.random_models import network

@@ -69,12 +69,15 @@ def test_the_first_tier_is_proven_before_the_others(monkeypatch: pytest.MonkeyPa
         best = assign(graph, objective=objective)
         assert {tier.status for tier in best.tiers} == {"optimal"}
         least = [tier.value for tier in best.tiers]
+        wanted = {(objective, "bounded"), ("some", "optimal")}
         for work in range(20_000, 1_020_000, 200_000):
             found = assign(graph, objective=objective, limit=Limit(work))
             if 0 < claims(found, least)["optimal"] < len(least):
                 seen.add(("some", "optimal"))
             if found.tiers[0].status == "feasible" and found.bound > 0:
                 seen.add((objective, "bounded"))
+            if wanted <= seen:
+                break
     assert seen == {("some", "optimal"), ("min-executed", "bounded"), ("min-transpose", "bounded")}
 
 

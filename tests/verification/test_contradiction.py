@@ -12,7 +12,7 @@ import layoutsolve
 from experiments.compare.verdicts import FAULTS, broken
 from layoutsolve import Conversion, Verification
 from layoutsolve.verification import verify as verification
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 from layoutsolve.verification.verdict import OutputComparison
 from tests import older
 from tests.random_models import network

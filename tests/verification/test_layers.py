@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import layoutsolve
 from layoutsolve.verification.layer_table import Closeness
-from layoutsolve.verification.runtimes import Port
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.tensor_statistics import Tally
 from tests.builder import Builder
 from tests.networks import Network, Quantized

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import layoutsolve
+from layoutsolve.verification.litert import Port
 from layoutsolve.verification.metrics import FLOAT_TOLERANCE, distance, kind, passes
-from layoutsolve.verification.runtimes import Port
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18]>'
 ONE = {

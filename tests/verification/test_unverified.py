@@ -15,7 +15,7 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.verification import onnx_source
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
 from layoutsolve.verification.output_accuracy import MOST
-from layoutsolve.verification.runtimes import RefusedError
+from layoutsolve.verification.refusals import RefusedError
 from tests.builder import Builder
 
 

@@ -17,8 +17,8 @@ from layoutsolve.frontend import read
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.input_files import Sampling
 from layoutsolve.verification.input_sampling import smooth
+from layoutsolve.verification.litert import LiteRT
 from layoutsolve.verification.metrics import Distance
-from layoutsolve.verification.runtimes import LiteRT
 from layoutsolve.verification.tensor_locations import Relation
 from layoutsolve.verification.verdict import PLAIN, TWIN, OutputComparison
 from layoutsolve.verification.verify import verify

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from layoutsolve.frontend.onnx.draft import Call, Draft
+from layoutsolve.frontend.onnx.call import Call
+from layoutsolve.frontend.onnx.draft import Draft
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.ir.graph import CAPTURES, Node, Quant, Value
 

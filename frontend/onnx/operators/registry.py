@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 
 Lowered = Callable[[Call], bool]
 """Writes an operator; False where it is to be written as it stands."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.ir.graph import Array, Dim, product, without_omitted
 from layoutsolve.proto.resized_sizes import MOST, are_rounded_up, are_sizes, rounded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.ir.graph import Array, Dim, Quant, Size, Value, product, quotient, reshape_entries
 from layoutsolve.proto.ort_kernels import moves

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from layoutsolve.errors import Gap, UnsupportedError
-from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.call import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.shapes import same_pads, same_passes_over
 from layoutsolve.ir.graph import Dim, Size, product
@@ -21,10 +21,7 @@ def window(call: Call) -> bool:
     shape = call.value(0).shape
     rank = len(shape) - 2
     attributes = dict(call.attributes)
-    kernel = call.integers("kernel_shape")
-    if kernel is None and call.op in ("Conv", "ConvTranspose"):
-        sizes = call.value(1).shape[2:]
-        kernel = tuple(size for size in sizes if isinstance(size, int))
+    kernel = _kernel(call)
     if kernel is None or len(kernel) != rank or rank < 1:
         return False
     attributes["kernel_shape"] = kernel
@@ -56,6 +53,14 @@ def window(call: Call) -> bool:
         call.draft.declare(name, made)
     call.emit(call.op, names, call.outputs, attributes, storage)
     return True
+
+
+def _kernel(call: Call) -> tuple[int, ...] | None:
+    """The sizes of the kernel, as far as they are known; None where nothing tells them."""
+    kernel = call.integers("kernel_shape")
+    if kernel is None and call.op in ("Conv", "ConvTranspose"):
+        return tuple(size for size in call.value(1).shape[2:] if isinstance(size, int))
+    return kernel
 
 
 def _padding(

@@ -63,8 +63,7 @@ class Draft:
         self.input_symbols: set[str] = set()
         self.opened: set[str] = set()
         self.signature: Signature | None = None
-        self.model = model
-        self.write = write
+        self.model, self.write = model, write
         self.reading = reading or Reading()
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []

@@ -27,6 +27,7 @@ RARE: Mapping[str, tuple[str, ...]] = {
         "flex.arrays",
         "flex.tensor_lists",
         "custom.mediapipe",
+        "custom.pooled_places",
         "custom.posenet",
         "custom.ragged",
         "signal.filter_bank",

@@ -11,7 +11,7 @@ from layoutsolve.errors import BudgetError, OutputError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import memory
+from layoutsolve.ir.elements import memory
 from tests.conformance.families import every_case
 from tests.random_models import network
 from tests.truth import litert

@@ -16,7 +16,8 @@ import layoutsolve
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import OnnxRuntime, RefusedError
+from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.emit.tflite.test_operators import CASES, Case, real, whole
 from tests.truth import litert
 
@@ -444,6 +445,13 @@ def test_operands_of_dynamic_sizes(operator: str) -> None:
         given = [real(*(4 if size == "N" else int(size) for size in shape)) for shape in shapes]
         (found,) = litert().run(layoutsolve.convert(model, to="tflite").content(""), given).results
         np.testing.assert_allclose(found, results(model, given)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Max", "Mean", "Min", "Sum"])
+def test_one_operand_alone(operator: str) -> None:
+    model, given = dynamic(operator, [["N", 3]], []), [real(4, 3)]
+    (found,) = litert().run(layoutsolve.convert(model, to="tflite").content(""), given).results
+    np.testing.assert_array_equal(found, results(model, given)[0])
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])

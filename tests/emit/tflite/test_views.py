@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.ir.graph import Array
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 
 class Chain:

@@ -104,7 +104,7 @@ def test_nothing_is_lost_in_any_opset(seed: int) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_nothing_is_lost_of_what_exporters_write(family: object) -> None:
-    source = with_texts(in_opset(network(family, 2), 17))  # type: ignore[arg-type]
+    source = with_texts(in_opset(network(family, 0), 17))  # type: ignore[arg-type]
     check_nothing_lost(source, layoutsolve.convert(source.SerializeToString()))
 
 

@@ -9,7 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 RANDOM = np.random.default_rng(0)
 WEIGHTS = RANDOM.integers(-127, 128, (6, 3, 3, 3)).astype(np.float32)

@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 RANDOM = np.random.default_rng(0)
 IMAGE = (1, 8, 10, 3)

@@ -8,7 +8,8 @@ import pytest
 
 import layoutsolve
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.litert import LiteRT
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (1, 4, 48, 48)

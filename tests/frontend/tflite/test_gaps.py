@@ -250,3 +250,21 @@ def test_variables_that_begin_as_zeros_divide_nothing(operator: str) -> None:
     builder.operator(operator, [x, y], [z], {})
     with pytest.raises(UnsupportedError, match="divides integers by a variable, which begins as zeros"):
         read(builder.finish(z))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_parameters_that_mean_nothing(dtype: str) -> None:
+    """Zero points beside those that the type has, and scales that are no positive numbers."""
+    limits = np.iinfo(dtype)
+    for zero, scale, reason in (
+        (limits.min - 1, 0.1, f"a zero point outside of {dtype}"),
+        (limits.max + 1, 0.1, f"a zero point outside of {dtype}"),
+        (0, -0.1, "a quantization scale that is negative or not finite"),
+        (0, float("nan"), "a quantization scale that is negative or not finite"),
+    ):
+        build = Builder()
+        x = build.input("x", (1, 4), dtype, quant=Quant([0.1], [0]))
+        y = build.tensor("y", (1, 4), dtype, quant=Quant([scale], [zero]))
+        build.operator("RELU", [x], [y])
+        with pytest.raises(ModelError, match=f"'y' has {reason}"):
+            layoutsolve.convert(build.finish(y))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from layoutsolve.emit import apply
-from layoutsolve.ir.graph import PLAN, Shape
+from layoutsolve.ir.functions import PLAN
+from layoutsolve.ir.graph import Shape
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.form_table import Line, Table, based

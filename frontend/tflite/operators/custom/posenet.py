@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,11 @@ from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.operators.control import write_loop
 from layoutsolve.frontend.tflite.operators.custom.options import integer, number
+from layoutsolve.frontend.tflite.operators.custom.posenet_skeleton import EDGES, KEYPOINTS, rounds_of_roots
 from layoutsolve.frontend.tflite.operators.shared.common import BYTES, ranked, static, to_channels_first
 from layoutsolve.frontend.tflite.operators.shared.pixel_grids import Field, cast, gathered, largest, reduced, written
 from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.ir.graph import Array, Dim, Region, Shape, Value
-
-_KEYPOINTS = 17
-_EDGES = (
-    (0, 1), (1, 3), (0, 2), (2, 4), (0, 5), (5, 7), (7, 9), (5, 11),
-    (11, 13), (13, 15), (0, 6), (6, 8), (8, 10), (6, 12), (12, 14), (14, 16),
-)  # fmt: skip
-"""The skeleton, each edge as the network numbers it: from a keypoint to one that is further from the nose, number 0."""
 
 _REFINEMENTS, _MASK_REFINEMENTS = 5, 2
 """How often a place is corrected by the offsets that are stated where it is believed to be."""
@@ -82,7 +75,7 @@ def posenet(call: Call) -> None:
     perhaps a mask for each. Rows beyond that number are zero.
     """
     settings = _settings(call)
-    channels = (_KEYPOINTS, 2 * _KEYPOINTS, 4 * len(_EDGES), 2 * _KEYPOINTS)[: call.arity]
+    channels = (KEYPOINTS, 2 * KEYPOINTS, 4 * len(EDGES), 2 * KEYPOINTS)[: call.arity]
     inputs = [ranked(call, call.input(at), 4) for at in range(call.arity)]
     height, width = static(call, inputs[0].shape[1:3], "input size")
     masked = [(_MASK, _MASK)] if call.arity == 4 else []
@@ -141,12 +134,12 @@ def _roots(call: Call, x: Value, heat: Field, offsets: Field, settings: _Setting
         (known,) = static(call, (by,), "width")
         return written(call, op, [value, call.constant(known, "by", "int64")], value.shape, op.lower(), "int64")
 
-    keypoint, at = divided("Mod", cell, _KEYPOINTS), divided("Div", cell, _KEYPOINTS)
+    keypoint, at = divided("Mod", cell, KEYPOINTS), divided("Div", cell, KEYPOINTS)
     corner = [call.reshaped(divided(op, at, width), (count, 1), "corner") for op in ("Div", "Mod")]
     start = call.write("Concat", corner, (count, 2), call.temporary("start", "int64"), axis=1)
-    first = written(call, "Add", [divided("Mul", at, 2 * _KEYPOINTS), keypoint], (count,), "first", "int64")
+    first = written(call, "Add", [divided("Mul", at, 2 * KEYPOINTS), keypoint], (count,), "first", "int64")
     first = call.reshaped(first, (count, 1), "first")
-    where = written(call, "Add", [first, call.vector([0, _KEYPOINTS], "both")], (count, 2), "where", "int64")
+    where = written(call, "Add", [first, call.vector([0, KEYPOINTS], "both")], (count, 2), "where", "int64")
     offset = gathered(call, offsets.flat, where, "offset")
     far = written(call, "Add", [cast(call, start, "float32"), offset], (count, 2), "far")
     return _Roots(cell, keypoint, offsets.within(call, far), good)
@@ -173,62 +166,24 @@ def _peaks(call: Call, x: Value, least: float) -> Value:
 # -- how poses grow ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Rounds:
-    """By round and root, the keypoints that are as many edges away: [rounds, roots, the most at once].
-
-    ``before`` is the keypoint that each is reached from, ``edge`` the channel of the offset on the way, ``keypoint``
-    the keypoint itself. Places beyond those there are stand for an eighteenth keypoint, which means nothing.
-    """
-
-    before: Array
-    edge: Array
-    keypoint: Array
-
-
-@cache
-def _rounds() -> _Rounds:
-    count = len(_EDGES)
-    beside: dict[int, list[tuple[int, int]]] = {}
-    for edge, (near, far) in enumerate(_EDGES):
-        beside.setdefault(near, []).append((far, edge))
-        beside.setdefault(far, []).append((near, edge + 2 * count))
-    by_root = []
-    for root in range(_KEYPOINTS):
-        seen, rounds, front = {root}, [], [root]
-        while front:
-            steps = [(near, edge, far) for near in front for far, edge in beside[near] if far not in seen]
-            front = [far for _, _, far in steps]
-            seen.update(front)
-            rounds.append(steps)
-        by_root.append(rounds)
-    length = max(len(rounds) for rounds in by_root) - 1
-    wide = max(len(steps) for rounds in by_root for steps in rounds)
-    table = np.full((length, _KEYPOINTS, wide, 3), (_KEYPOINTS, 0, _KEYPOINTS))
-    for root, rounds in enumerate(by_root):
-        for at, steps in enumerate(rounds[:-1]):
-            table[at, root, : len(steps)] = steps
-    return _Rounds(table[..., 0], table[..., 1], table[..., 2])
-
-
 def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> tuple[Value, Value]:
     """The pose that grows from each root, [n, 17, 2], and the chances of its keypoints, [n, 17]."""
-    rounds, count = _rounds(), roots.count
+    rounds, count = rounds_of_roots(), roots.count
     length, _, wide = rounds.keypoint.shape
 
     def columns(table: Array, *steps: int) -> Array:
         """Numbers of channels: of the offset down, and of that to the right."""
         return np.stack([table + step for step in steps], -1).reshape(-1, wide, len(steps), 1)
 
-    reached = np.where(rounds.keypoint == _KEYPOINTS, 0, rounds.keypoint)
+    reached = np.where(rounds.keypoint == KEYPOINTS, 0, rounds.keypoint)
     before = call.constant(rounds.before.reshape(-1, wide, 1), "before", "int64")
     target = call.constant(columns(rounds.keypoint, 0, 0)[..., 0], "target", "int64")
-    edges = call.constant(columns(rounds.edge, 0, len(_EDGES)), "edges", "float32")
-    reached_channels = call.constant(columns(reached, 0, _KEYPOINTS), "channels", "float32")
+    edges = call.constant(columns(rounds.edge, 0, len(EDGES)), "edges", "float32")
+    reached_channels = call.constant(columns(reached, 0, KEYPOINTS), "channels", "float32")
     initial = _initial(call, roots)
 
     def grow(call: Call, turn: Value, now: Value) -> Value:
-        turns = call.constant(_KEYPOINTS, "roots", "int64")
+        turns = call.constant(KEYPOINTS, "roots", "int64")
         start = written(call, "Mul", [turn, turns], (1,), "start", "int64")
         row = written(call, "Add", [start, roots.keypoint], (count,), "row", "int64")
         origin = gathered(call, before, row, "origin")
@@ -241,15 +196,15 @@ def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> 
         return call.write("ScatterElements", given, now.shape, call.temporary("grown"), axis=1)
 
     (whole,) = _repeated(call, length, [initial], lambda inner, turn, now: [grow(inner, turn, now[0])])
-    poses = take(call, whole, {1: Span(0, _KEYPOINTS)}, call.temporary("poses"), {1: _KEYPOINTS})
-    each = call.constant(np.arange(_KEYPOINTS).reshape(-1, 1, 1), "each", "float32")
-    logits = call.reshaped(heat.at(call, poses, each), (count, _KEYPOINTS), "logits")
+    poses = take(call, whole, {1: Span(0, KEYPOINTS)}, call.temporary("poses"), {1: KEYPOINTS})
+    each = call.constant(np.arange(KEYPOINTS).reshape(-1, 1, 1), "each", "float32")
+    logits = call.reshaped(heat.at(call, poses, each), (count, KEYPOINTS), "logits")
     return poses, written(call, "Sigmoid", [logits], logits.shape, "chances")
 
 
 def _initial(call: Call, roots: _Roots) -> Value:
     """A pose [18, 2] for each root, of which nothing is known but the root; its last row takes what leads nowhere."""
-    count, room = roots.count, (roots.count, _KEYPOINTS + 1, 2)
+    count, room = roots.count, (roots.count, KEYPOINTS + 1, 2)
     shape = call.sizes(room, "room")
     empty = written(call, "Expand", [call.constant(0, "zero", "float32"), shape], room, "empty")
     index = call.reshaped(roots.keypoint, (count, 1, 1), "index")
@@ -289,7 +244,7 @@ def _squares(call: Call, one: Value, other: Value, shape: Shape) -> Value:
 
 def _mean(call: Call, chances: Value) -> Value:
     total = reduced(call, "ReduceSum", chances, 1, "total")
-    return written(call, "Div", [total, call.constant(_KEYPOINTS, "count", "float32")], total.shape, "mean")
+    return written(call, "Div", [total, call.constant(KEYPOINTS, "count", "float32")], total.shape, "mean")
 
 
 def _accepted(
@@ -311,7 +266,7 @@ def _accepted(
         alive, accepted = now
         slot, number = call.temporary("next", "int64"), cast(call, alive, "int32")
         best = call.write("ArgMax", [number], (1,), slot, real="int64", axis=0, keepdims=1)
-        pose = call.reshaped(gathered(call, poses, best, "pose"), (_KEYPOINTS, 2), "pose")
+        pose = call.reshaped(gathered(call, poses, best, "pose"), (KEYPOINTS, 2), "pose")
         same = gathered(call, pose, roots.keypoint, "same")
         distance = _squares(call, roots.place, same, (count, 2))
         far = written(call, "Greater", [distance, radius], (count,), "far", "bool")
@@ -373,10 +328,8 @@ def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings:
 def _seen(call: Call, poses: Value, settings: _Settings) -> Value:
     """Which keypoints [n, 17] are not at those of a better pose."""
     most = settings.most
-    pairs = (most, most, _KEYPOINTS)
-    one, other = (
-        call.reshaped(poses, shape, "poses") for shape in ((most, 1, _KEYPOINTS, 2), (1, most, _KEYPOINTS, 2))
-    )
+    pairs = (most, most, KEYPOINTS)
+    one, other = (call.reshaped(poses, shape, "poses") for shape in ((most, 1, KEYPOINTS, 2), (1, most, KEYPOINTS, 2)))
     square = _squares(call, one, other, (*pairs, 2))
     radius = call.constant(settings.square, "radius", "float32")
     near = written(call, "LessOrEqual", [square, radius], pairs, "near", "bool")
@@ -386,7 +339,7 @@ def _seen(call: Call, poses: Value, settings: _Settings) -> Value:
         call,
         "Equal",
         [reduced(call, "ReduceMax", hidden, 1, "hidden"), call.constant(0, "none", "int32")],
-        (most, _KEYPOINTS),
+        (most, KEYPOINTS),
         "seen",
         "bool",
     )
@@ -401,16 +354,16 @@ def _masks(call: Call, offsets: Field, results: tuple[Value, Value], settings: _
     most, cells = settings.most, _MASK * _MASK
     call.draft.ask(cells * most)
     grid = np.stack(np.meshgrid(np.arange(_MASK), np.arange(_MASK), indexing="ij"), -1).reshape(-1, 1, 2)
-    places = call.constant(np.repeat(grid, _KEYPOINTS, 1), "cells", "float32")
-    both = np.arange(_KEYPOINTS)[:, None, None] + np.array([0, _KEYPOINTS])[:, None]
+    places = call.constant(np.repeat(grid, KEYPOINTS, 1), "cells", "float32")
+    both = np.arange(KEYPOINTS)[:, None, None] + np.array([0, KEYPOINTS])[:, None]
     channels = call.constant(both, "channels", "float32")
     for _ in range(1 + _MASK_REFINEMENTS):
         places = offsets.moved(call, places, channels)
     stride = call.constant(settings.stride, "stride", "float32")
     pixels = written(call, "Mul", [places, stride], places.shape, "pixels")
-    pixels = call.reshaped(pixels, (cells, 1, 2 * _KEYPOINTS), "pixels")
-    rows = call.reshaped(poses, (1, most, 2 * _KEYPOINTS), "rows")
-    distance = _squares(call, pixels, rows, (cells, most, 2 * _KEYPOINTS))
+    pixels = call.reshaped(pixels, (cells, 1, 2 * KEYPOINTS), "pixels")
+    rows = call.reshaped(poses, (1, most, 2 * KEYPOINTS), "rows")
+    distance = _squares(call, pixels, rows, (cells, most, 2 * KEYPOINTS))
     never = call.constant(np.inf, "never", "float32")
     distance = written(call, "Where", [given, distance, never], (cells, most), "distance")
     slot = call.temporary("nearest", "int64")

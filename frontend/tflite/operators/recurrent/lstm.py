@@ -17,8 +17,10 @@ from layoutsolve.frontend.tflite.lowering.quantization import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.unsupported import GapError
 from layoutsolve.frontend.tflite.lowering.writer import Slot
+from layoutsolve.frontend.tflite.operators.recurrent.basic_lstm import basic
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
     CELL,
+    FLOATS,
     FORGET,
     INPUT,
     ORDER,
@@ -28,9 +30,10 @@ from layoutsolve.frontend.tflite.operators.recurrent.lstm_cell import (
     Cell,
     Formats,
     Stored,
+    fixed_point,
 )
 from layoutsolve.frontend.tflite.operators.recurrent.lstm_sequence import fits, mostly_whole, stays_mostly, whole
-from layoutsolve.frontend.tflite.operators.recurrent.lstm_steps import retyped, unrolled, writer_of
+from layoutsolve.frontend.tflite.operators.recurrent.lstm_steps import unrolled
 from layoutsolve.frontend.tflite.operators.recurrent.sequence import (
     Auxiliary,
     Walk,
@@ -56,9 +59,6 @@ class Places:
     state: int
     norms: int | None = None
     auxiliary: int | None = None
-
-
-_FLOATS = Formats(dict.fromkeys(ORDER, Stored()))
 
 
 _GATES = "P =2~ PN =2 =2 =2~ =2x3 =2~x3 P~ Px3 =2~ P~"
@@ -114,7 +114,7 @@ def bidirectional(call: Call) -> None:
 def lstm(call: Call) -> None:
     """LSTM: one step, by the full kernel or by the basic one."""
     if is_basic(call):
-        _basic(call, ranked(call, call.input(0), 2))
+        basic(call, ranked(call, call.input(0), 2))
     else:
         sequence(call, _written)
 
@@ -164,7 +164,7 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
     _check_groups(call, places, coupled)
     gates = ORDER[1:] if coupled else ORDER
     features, units, outputs = _sizes(call, x, first)
-    formats = _formats(call, x, places) if x.quant is not None else _FLOATS
+    formats = _formats(call, x, places) if x.quant is not None else FLOATS
     if not formats.integer:
         real(call, x)
     weights = {gate: matrix(call, first + gate, units, features) for gate in gates}
@@ -305,14 +305,14 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     if bare and call.optional(places.first + INPUT) is None:
         raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
     hidden = _hidden(call, between[4], projected=call.optional(places.first + 15) is not None)
-    sums = {gate: _fixed(15 - SUMS) for gate in range(4)}
+    sums = {gate: fixed_point(15 - SUMS) for gate in range(4)}
     if places.norms is not None and call.optional(places.norms + FORGET) is not None:
         tensors = call.lowering.subgraph.tensors
         sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
     return Formats(
         sums,
-        _fixed(12),
-        _fixed(15),
+        fixed_point(12),
+        fixed_point(15),
         Stored("int16", Quant(cell.quant.scale, np.zeros(1, np.int16))),
         hidden,
         Stored("int8", output.quant),
@@ -334,75 +334,3 @@ def _between(call: Call, tensor: Tensor) -> Stored:
     if tensor.quant is None or not tensor.quant.scale[0] > 0:
         raise ModelError(f"{call.origin} has no quantization parameters for the sums of its gates")
     return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
-
-
-def _fixed(bits: int) -> Stored:
-    """int16 with this many bits after the point."""
-    return Stored("int16", Quant(np.array([2.0**-bits], np.float32), np.zeros(1, np.int16)))
-
-
-# -- the basic kernel ----------------------------------------------------------------------------------------------
-
-
-_BASIC_ORDER = (INPUT, CELL, FORGET, OUTPUT)
-_BYTE = Stored("uint8", Quant(np.array([2.0**-7], np.float32), np.array([128], np.uint8)))
-"""How the basic kernel takes all bytes that it reads and writes, whatever the file says."""
-
-
-def _basic(call: Call, x: Value) -> None:
-    """One step of the kernel with five inputs and four outputs; all gates are the rows of one matrix."""
-    walk, stacked_shape = Walk.over(call, x), ranked(call, call.input(2), 2).shape
-    rows, columns = static(call, stacked_shape, "weights' shape")
-    features, units = static(call, x.shape[-1:], "number of features")[0], rows // 4
-    if rows % 4 or columns != features + units:
-        raise ModelError(f"{call.origin} reads {features} features but has weights of shape [{rows}, {columns}]")
-    output, state = walk.state(1, units), walk.state(4, units)
-    joined = (walk.batch, columns)
-    if x.dtype == "uint8":
-        formats, weights, bias = _basic_integers(call, rows, columns)
-        raw = [retyped(call, value, _BYTE) for value in (x, output)]
-        if any(value.dtype != "uint8" for value in raw) or state.dtype != "int16":
-            raise ModelError(f"{call.origin} mixes types")
-        state = retyped(call, state, formats.cell)
-    else:
-        formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
-        weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
-    both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
-    given = [both, weights.factor(call, "weights"), call.constant(bias[None], "bias", "float32")]
-    total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
-    empty = Matrix(np.zeros((0, 0), np.float32))
-    biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
-    cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, TANH, None, None)
-    writer = writer_of(call, cell, (walk.batch, units))
-    hidden, counted = writer.step(total, writer.entering(state))
-    after = writer.leaving(counted)
-    for position, value in enumerate((hidden, after, both, total)):
-        _show(call, value, position)
-    for position, value in ((1, hidden), (4, after)):
-        if call.lowering.subgraph.tensors[call.operator.inputs[position]].is_variable:
-            walk.leave(position, value)
-
-
-def _basic_integers(call: Call, rows: int, columns: int) -> tuple[Formats, Matrix, Array]:
-    """The formats of the basic kernel for bytes, its weights and its bias."""
-    weights, bias = call.input(2), call.lowering.subgraph.tensors[call.operator.inputs[3]]
-    if weights.dtype != "uint8" or weights.data is None or weights.quant is None or weights.quant.axis is not None:
-        raise GapError("its weights are no 8-bit constant with one scale", "quantize them to uint8")
-    if bias.quant is None or bias.quant.scale.size != 1:
-        raise ModelError(f"{call.origin} has a bias without a scale")
-    step = bias.quant.scale.astype(np.float64)
-    data = (weights.data.astype(np.int16) - 128).astype(np.int8)
-    zero = np.broadcast_to((weights.quant.zero_point.astype(np.int16) - 128).astype(np.int8), (rows,))
-    scale = np.broadcast_to((step * 128).astype(np.float32), (rows,))
-    formats = Formats(
-        {gate: _fixed(12) for gate in range(4)}, _fixed(12), _fixed(15), _fixed(11), _BYTE, _BYTE, 1 - 2.0**-15
-    )
-    return formats, Matrix(data, scale, zero), integers(call, 3, rows, step)
-
-
-def _show(call: Call, value: Value, position: int) -> None:
-    """Write an output that is a value in between; integers as they are, whatever the file says they mean."""
-    slot = call.slot(position)
-    if slot.dtype != value.dtype:
-        raise ModelError(f"{call.origin} gives {value.dtype}, but its output '{slot.name}' is {slot.dtype}")
-    call.write("Identity", [value], value.shape, slot, storage=value.quant is not None)

@@ -94,3 +94,11 @@ class Cell:
 def bits_before(quant: Quant) -> int:
     """How many of 16 bits are before the point, beside the sign, where the scale is a power of two."""
     return int(np.frexp(quant.scale[0])[1]) + 14
+
+
+FLOATS = Formats(dict.fromkeys(ORDER, Stored()))
+
+
+def fixed_point(bits: int) -> Stored:
+    """int16 with this many bits after the point."""
+    return Stored("int16", Quant(np.array([2.0**-bits], np.float32), np.zeros(1, np.int16)))
