@@ -139,15 +139,23 @@ class Request:
         """The model in TensorFlow Lite. Operators of a source in it that LiteRT does not express in the layouts that
         are best for all keep theirs, and the others are decided again.
         """
-        from layoutsolve.conversion.tflite_file import holding  # which few conversions need
+        from layoutsolve.conversion.tflite_file import fixed_by, holding, position_of  # which few conversions need
 
-        graph, fixed = self.graph, frozenset[int]()
+        graph, fixed, position = self.graph, frozenset[int](), position_of(self.content, self.options.reading)
+        refused: UnsupportedError | None = None
         while True:  # one more time at most for each operator that is found to be fixed
-            found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
-            if found.fixed <= fixed:
-                return replace(self._in_fewer_operators(self._in_larger_pieces(found, graph), graph), fixed=fixed)
-            fixed |= found.fixed
-            graph = holding(self.graph, found.position, fixed)
+            try:
+                found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
+            except UnsupportedError as error:
+                more, refused = fixed_by(error, position), refused or error
+                if more <= fixed:
+                    raise refused from error
+            else:
+                more = found.fixed
+                if more <= fixed:
+                    return replace(self._in_fewer_operators(self._in_larger_pieces(found, graph), graph), fixed=fixed)
+            fixed |= more
+            graph = holding(self.graph, position, fixed)
 
     def _in_larger_pieces(self, found: TfliteConversion, graph: Graph) -> TfliteConversion:
         """What is found of a source in TensorFlow Lite, or what 'push' finds where LiteRT takes longer for Transposes

@@ -43,7 +43,7 @@ _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, Typ
 
 _REMEDIES = {
     "CUSTOM": "pass it through (--custom passthrough), register a lowering for it (--lowering), or cut the model before"
-    " it"
+    " it (--to)"
 }
 _TEXT_REMEDY = (
     "cut the model behind it (at {}) and compute that with the library that it comes from, pass it through (--custom"

@@ -46,8 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_word(word: str) -> None:
-    """Raise :class:`OptionError` for a first word that is nearly a command, and no file."""
-    if word.isalpha() and not Path(word).exists() and (meant := nearest(word, COMMANDS)):
+    """Raise :class:`OptionError` for a first word that is nearly a command, or an option's, and no file."""
+    if not word.isalpha() or Path(word).exists():
+        return
+    meant = f": that is an option, --{word}" if parser.is_option(f"--{word}") else nearest(word, COMMANDS)
+    if meant:
         raise OptionError(f"'{word}' is no command, and no file has that name{meant}")
 
 

@@ -296,7 +296,7 @@ def _add_documents(group: Group) -> None:
     group.add_argument(
         "--check",
         metavar="FILE.json",
-        help="check a certificate of both models instead of converting",
+        help="check a certificate of MODEL and the one that -o names, instead of converting",
     )
 
 

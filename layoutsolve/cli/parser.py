@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import get_args
 
+from layoutsolve.base.wording import printable
 from layoutsolve.cli.options import (
     Help,
     Parser,
@@ -41,6 +42,11 @@ def parse(arguments: Sequence[str], view: bool = False) -> argparse.Namespace:
         parser.refuse(unknown)
     options.models += more  # those behind an option
     options.model = options.models[0]
+    if options.check is not None and len(options.models) == 2 and options.file is None:
+        name, written = map(printable, options.models)
+        raise OptionError(
+            f"argument --check: the written model is named with -o: layoutsolve {name} -o {written} --check"
+        )
     for name in (name for name in options.models[1:] if name.endswith(".onnx")):
         if options.file is None and not options.model.endswith(".onnx"):
             raise OptionError(
@@ -100,6 +106,11 @@ def option_of(name: str) -> str:
     """What is written on a command line for a key of the options, or of :func:`said`."""
     actions = _parser()._actions
     return next(each.option_strings[-1] for each in actions if each.dest.removeprefix("cut_") == name)
+
+
+def is_option(word: str) -> bool:
+    """Whether that is an option of a conversion."""
+    return any(word in each.option_strings for each in _parser()._actions)
 
 
 def _check_dry_run(options: argparse.Namespace) -> None:

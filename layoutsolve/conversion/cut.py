@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -131,15 +132,24 @@ def _hint(given: str, known: Collection[str], longer: Sequence[str], option: str
         return f": give the whole name, one of {listed(longer)}"
     if option == "--to" and given in ("tflite", "onnx"):
         return f"; the format is that of the output's name: -o model.{given}"
-    return nearest(given, known) or "; --print graph lists them (with --custom passthrough, if need be)"
+    if near := nearest(given, known):
+        return near
+    if within := [each for each in known if given and given in each]:
+        return f": it is a part of {listed(within)}"
+    return "; --print graph lists them (with --custom passthrough, if need be)"
 
 
 def _check_order(
-    needed: _Needed, wanted: Collection[str], given: Collection[str], start: Sequence[str], end: Sequence[str]
+    needed: _Needed,
+    part: tuple[Collection[int], Collection[str]],
+    given: Collection[str],
+    start: Sequence[str],
+    end: Sequence[str],
 ) -> None:
     """Raise :class:`OptionError` where a start leads to no end, an end comes before every start, or is ``given``: an
-    input of the model.
+    input of the model, or where nothing is left behind a start.
     """
+    numbers, wanted = part
     for name in end:
         if name in given:
             raise OptionError(
@@ -152,6 +162,8 @@ def _check_order(
             raise OptionError(
                 f"--from {brief(name)}: no output depends on it: name a tensor before them, or other outputs"
             )
+    if start and not numbers:
+        raise OptionError(f"--from {brief(start[0])}: nothing is computed from it: name a tensor before it")
     for name in end if start else ():
         if name not in needed.behind:
             raise OptionError(f"--to {brief(name)}: it depends on no tensor of --from: name one behind them")
@@ -170,7 +182,7 @@ def _of_onnx(source: OnnxSource, start: Sequence[str], end: Sequence[str]) -> tu
     )
     outputs = list(end) or [port.name for port in graph.output]
     numbers, wanted = needed.of(outputs)
-    _check_order(needed, wanted, given, start, end)
+    _check_order(needed, (numbers, wanted), given, start, end)
     made = model.graph
     del made.node[:], made.input[:], made.output[:], made.initializer[:], made.sparse_initializer[:], made.value_info[:]
     made.node.extend(graph.node[number] for number in numbers)
@@ -221,7 +233,7 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
     gives = [[names[each] for each in operator.outputs if each >= 0] for operator in main.operators]
     needed, outputs = _Needed(reads, gives, start), list(end) or [names[each] for each in main.outputs]
     kept, wanted = needed.of(outputs)
-    _check_order(needed, wanted, {names[each] for each in main.inputs}, start, end)
+    _check_order(needed, (kept, wanted), {names[each] for each in main.inputs}, start, end)
     model = opened(data)
     graph: Any = model.subgraphs[0]
     rest = [each for each in main.inputs if names[each] in wanted and names[each] not in start]
@@ -233,6 +245,40 @@ def _of_tflite(content: Content, parsed: Model, start: Sequence[str], end: Seque
         operator.outputs = [places.get(each, each) for each in operator.outputs]
     graph.inputs = [*(numbers[name] for name in start), *rest]
     graph.outputs = [names.index(name) for name in outputs]
+    _drop_unused(model, _told(parsed))
     model.signatureDefs = None  # these and the metadata name inputs and outputs that may be gone
     model.metadata = [each for each in model.metadata or () if each.name != b"TFLITE_METADATA"]
     return packed(model, data), [names[each] for each in rest]
+
+
+def _told(model: Model) -> dict[int, str]:
+    """By their numbers the tensors of the main subgraph that have no name of their own, and what messages call them."""
+    names = [tensor.name for tensor in model.subgraphs[0].tensors]
+    shared = {name for name, count in Counter(names).items() if count > 1 or not name}
+    return {number: name for number, name in enumerate(tensor_names(model)) if names[number] in shared}
+
+
+def _drop_unused(model: Any, told: Mapping[int, str]) -> None:
+    """Drop tensors of the main subgraph that no operator of it has left, and data that nothing uses. Names that follow
+    from numbers, or from those of other tensors, are ``told``.
+    """
+    graph = model.subgraphs[0]
+    owners = [*graph.operators, graph]
+    sides = [(each, side) for each in owners for side in ("inputs", "outputs", "intermediates") if hasattr(each, side)]
+    used = sorted({int(index) for each, side in sides for index in _indices(each, side) if index >= 0})
+    places = {index: number for number, index in enumerate(used)}
+    for each, side in sides:
+        setattr(each, side, [places.get(int(index), -1) for index in _indices(each, side)])
+    for index in filter(told.__contains__, used):
+        graph.tensors[index].name = told[index]
+    graph.tensors = [graph.tensors[index] for index in used]
+    held = {tensor.buffer for subgraph in model.subgraphs for tensor in subgraph.tensors or ()}
+    held.update(entry.buffer for entry in model.metadata or ())
+    for number, buffer in enumerate(model.buffers or ()):
+        if number not in held:
+            buffer.data, buffer.offset, buffer.size = None, 0, 0
+
+
+def _indices(owner: Any, side: str) -> Sequence[int]:
+    found = getattr(owner, side)
+    return () if found is None else found

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from layoutsolve.conversion.graph_io import every_end, metadata
 from layoutsolve.conversion.provenance import Provenance
 from layoutsolve.emit import apply
 from layoutsolve.emit.tflite import Origins, Written, encode, written
+from layoutsolve.emit.tflite.draft import stated
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend import Reading, is_tflite
 from layoutsolve.frontend.tflite.lower import signature_of
+from layoutsolve.frontend.tflite.lowering.draft import tensor_names
 from layoutsolve.frontend.tflite.reading.model import VIEWS, Model
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.io.source import Content
@@ -23,7 +27,7 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.proof_scope import MOVES
 
-_MOVING = "TRANSPOSE"
+_MOVING, _SIZED = "TRANSPOSE", ("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
 
 
 @dataclass(frozen=True)
@@ -62,33 +66,51 @@ def tflite_file(
     budget: Budget,
 ) -> File:
     """The TensorFlow Lite file of an assignment. A source in TensorFlow Lite of which nothing gets less is returned
-    byte for byte, and so is one of which LiteRT's operators express only what it has itself.
+    byte for byte, and so is one of which LiteRT's operators express only what it has itself, but where inputs or
+    outputs are to be other ones.
 
-    Raises :class:`UnsupportedError` where they do not express a source in ONNX.
+    Raises :class:`UnsupportedError` where they do not express those, or a source in ONNX.
     """
-    applied, own = _applied(content, reading, assignment, budget)
+    source = parse(content.data, content.called) if is_tflite(content.data) else None
     ends = every_end(graph, boundary, assignment)
     facts = {**_lowerings(graph), **made.facts, **metadata(ends)}
     made_of = Written()
-    if own is None:
-        return File(encode(written(applied, None, facts, made_of), budget), made=made_of)
-    source, operators = counted_moves(own.model), len(operators_of(own.model))
-    figures = Figures(source.transposes, source.reshapes, operators, len(content.data))
-    kept, data, moved = "", b"", any(end.moved for end in ends)
+    if source is None:
+        return File(encode(written(apply(assignment, budget), None, facts, made_of), budget), made=made_of)
+    position, moves, operators = _position(source, reading), counted_moves(source), len(operators_of(source))
+    read = _resized(source, position, graph) if reading.shapes else source
+    applied, own = Origins.of(read, position, assignment)
+    figures = Figures(moves.transposes, moves.reshapes, operators, len(content.data))
+    kept, data, others = "", b"", read is not source or any(end.moved for end in ends)
     try:
         model = written(applied, own, facts, made_of)
-        kept = "" if moved or _gains(model, source, operators) else "no improvement"
+        kept = "" if others or _gains(model, moves, operators) else "no improvement"
         data = encode(model, budget) if not kept else bytes(content.data)
     except UnsupportedError as error:
-        fixed = frozenset(gap.index for gap in error.gaps if gap.subgraph == own.position and gap.index >= 0)
-        if moved:
+        fixed = fixed_by(error, position)
+        if others:
             raise
         kept, data = "LiteRT's operators express no other layouts of it", bytes(content.data)
-        return File(data, kept, own.position, figures, made_of, fixed)
-    return File(data, kept, own.position, figures, made_of)
+        return File(data, kept, position, figures, made_of, fixed)
+    return File(data, kept, position, figures, made_of)
 
 
-def holding(graph: Graph, position: int, fixed: Collection[int]) -> Graph:
+def fixed_by(error: UnsupportedError, position: int | None) -> frozenset[int]:
+    """The operators of a subgraph, by number, that LiteRT does not express; none of a source in ONNX."""
+    return frozenset(gap.index for gap in error.gaps if gap.subgraph == position and gap.index >= 0)
+
+
+def position_of(content: Content, reading: Reading) -> int | None:
+    """The number of the subgraph of a source that is converted; None for a source in ONNX."""
+    return _position(parse(content.data, content.called), reading) if is_tflite(content.data) else None
+
+
+def _position(model: Model, reading: Reading) -> int:
+    signature = signature_of(model, reading.signature)
+    return 0 if signature is None else signature.subgraph
+
+
+def holding(graph: Graph, position: int | None, fixed: Collection[int]) -> Graph:
     """A graph whose operators of some numbers keep their layouts."""
 
     def held(node: Node) -> Node:
@@ -100,15 +122,26 @@ def holding(graph: Graph, position: int, fixed: Collection[int]) -> Graph:
     return replace(graph, nodes=tuple(map(held, graph.nodes)))
 
 
-def _applied(
-    content: Content, reading: Reading, assignment: Assignment, budget: Budget
-) -> tuple[Graph, Origins | None]:
-    """The graph that is written, and which operators of a source in TensorFlow Lite it has."""
-    if not is_tflite(content.data):
-        return apply(assignment, budget), None
-    model = parse(content.data, content.called)
-    signature = signature_of(model, reading.signature)
-    return Origins.of(model, 0 if signature is None else signature.subgraph, assignment)
+def _resized(model: Model, position: int, graph: Graph) -> Model:
+    """A source with the sizes that its tensors were read with (``--shape``), itself where inputs have the same."""
+    subgraph, names = model.subgraphs[position], tensor_names(model, position)
+    known = {name: stated(value.shape) for name, value in graph.values.items()}
+    given = [(subgraph.tensors[index], known.get(names[index])) for index in subgraph.inputs]
+    if all(sizes is None or sizes[1] == (tensor.signature or tensor.shape) for tensor, sizes in given):
+        return model
+    tensors = [
+        replace(tensor, shape=known[name][0], signature=known[name][1])
+        if tensor.data is None and name in known
+        else tensor
+        for tensor, name in zip(subgraph.tensors, names, strict=True)
+    ]
+    for operator in subgraph.operators:
+        if operator.name in _SIZED:  # an operand states the sizes of its result; of dynamic ones it is no constant
+            sizes, stating = tensors[operator.outputs[0]].signature, tensors[operator.inputs[0]]
+            data = None if -1 in sizes else np.array(sizes, stating.dtype)
+            tensors[stating.index] = replace(stating, data=data)
+    changed = replace(subgraph, tensors=tuple(tensors))
+    return replace(model, subgraphs=(*model.subgraphs[:position], changed, *model.subgraphs[position + 1 :]))
 
 
 def _lowerings(graph: Graph) -> dict[str, str]:

@@ -15,7 +15,7 @@ Name = TypeVar("Name", bound=str)
 
 Reader: TypeAlias = Callable[[str, Any], T]
 
-LONGEST, SHOWN = 200, 16
+LONGEST, SHOWN = 200, 20
 """The most characters of a text, and the most choices that a message lists."""
 
 
@@ -33,9 +33,10 @@ def fields(
     """Check that a value is an object of known fields, where these are given, with all that are needed."""
     if not isinstance(value, dict):
         raise FieldError(field, "it must be an object")
-    for name in value if known is not None else ():
-        if name not in (known or ()):
-            raise FieldError(path(field, name), f"there is no such field{nearest(name, known or ())}")
+    for name in value:
+        if known is not None and name not in known:
+            others = f": use one of {', '.join(sorted(known))}" if len(known) <= SHOWN else ""
+            raise FieldError(path(field, name), f"there is no such field{nearest(name, known) or others}")
     for name in needed:
         if name not in value:
             raise FieldError(path(field, name), "it is missing")

@@ -48,13 +48,25 @@ def test_one_model_and_many(
     assert main(["a.tflite", "--lowering", "own.py", "-o", "own.py"]) == 2
 
 
-@pytest.mark.parametrize("text", ["1 / 0", "import", "import layoutsolve\nlayoutsolve.register('NO')", None])
+@pytest.mark.parametrize("text", ["1 / 0", "import", "import layoutsolve\nlayoutsolve.register('NO')", "x = 1", None])
 def test_what_cannot_be_run(text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.tflite").write_bytes(model("MineTwo"))
     if text is not None:
         (tmp_path / "own.py").write_text(text)
     assert main([str(tmp_path / "a.tflite"), "--lowering", str(tmp_path / "own.py")]) == 2
     assert capsys.readouterr().err.startswith("layoutsolve: ") and not (tmp_path / "a.onnx").exists()
+
+
+def test_files_that_register_nothing_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also beside one that does, before and behind it; a file may register the same again."""
+    source, none, own = tmp_path / "a.tflite", tmp_path / "none.py", tmp_path / "own.py"
+    source.write_bytes(model("MineThree"))
+    none.write_text("import layoutsolve\n")
+    own.write_text(CODE.format(name="MineThree", op="Tanh"))
+    for files in ([own, none], [none, own], [none]):
+        assert main([str(source), *(f"--lowering={each}" for each in files)]) == 2
+        assert "none.py' registers no lowering: use @layoutsolve.register in it" in capsys.readouterr().err
+    assert main([str(source), f"--lowering={own}", f"--lowering={own}", "-q"]) == 0
 
 
 def test_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

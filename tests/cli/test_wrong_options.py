@@ -52,7 +52,16 @@ def test_words_near_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         tmp_path,
         capsys,
     )
+    for word in ("verify", "report", "check"):
+        said = f"'{word}' is no command, and no file has that name: that is an option, --{word}"
+        refused([word, "x.tflite", "x.onnx"], said, tmp_path, capsys)
     refused(["model"], "cannot read 'model'", tmp_path, capsys)
+
+
+@pytest.mark.parametrize("written", ["y.onnx", "y.tflite"])
+def test_a_check_names_the_written_model(written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = f"argument --check: the written model is named with -o: layoutsolve x.tflite -o {written} --check"
+    refused(["x.tflite", written, "--check", "c.json"], said, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(

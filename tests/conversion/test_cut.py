@@ -29,6 +29,32 @@ def inside(source: bytes) -> list[str]:
     return [names[each] for each in outputs if each not in main.outputs and names.count(names[each]) == 1]
 
 
+def unused(source: bytes) -> list[str]:
+    """The tensors of a model's main subgraph that no operator has."""
+    main = parse(source).subgraphs[0]
+    used = {*main.inputs, *main.outputs}
+    used.update(each for part in main.operators for each in (*part.inputs, *part.outputs, *part.intermediates))
+    return [each.name for each in main.tensors if each.index not in used]
+
+
+def test_a_part_has_no_weights_of_others() -> None:
+    """Of a chain of layers each part has its own; what both read is in both."""
+    build, random = Builder(), np.random.default_rng(0)
+    x = build.input("x", (1, 64))
+    shared = build.constant("shared", random.standard_normal((64, 64), np.float32))
+    for number in range(8):
+        own = build.constant(f"w{number}", random.standard_normal((64, 64), np.float32))
+        for weights, name in ((own, f"own{number}"), (shared, f"t{number}")):
+            y = build.tensor(name, (1, 64))
+            build.operator("FULLY_CONNECTED", [x, weights], [y])
+            x = y
+    source, layer = build.finish(x), 64 * 64 * 4
+    for number in range(7):
+        head, tail = layoutsolve.cut(source, end=[f"t{number}"]), layoutsolve.cut(source, start=[f"t{number}"])
+        for part, layers in ((head, number + 2), (tail, 8 - number)):
+            assert 0 < len(part) - layers * layer < layer, (number, layers)
+
+
 @pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_tflite_is_cut_in_two(seed: int) -> None:
@@ -44,6 +70,7 @@ def test_tflite_is_cut_in_two(seed: int) -> None:
             continue
         (middle,) = litert().run(head, [given[each.name] for each in _ends(head)[0]]).results
         known = {**given, name: middle}
+        assert unused(head) == unused(tail) == []
         assert _ends(tail)[0][0].name == name and [each.name for each in _ends(head)[1]] == [name]
         parts = litert().run(tail, [known[each.name] for each in _ends(tail)[0]]).results
         for one, other in zip(whole, parts, strict=True):
@@ -156,6 +183,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--to", "tflite"], "--to 'tflite': the model has no such tensor; the format is that of the output's name"),
         (["--from", "first", "--to", "first"], "nothing is left between a tensor and itself"),
         (["--from", "second", "--to", "first"], "--from 'second': no output depends on it"),
+        (["--from", "result"], "--from 'result': nothing is computed from it: name a tensor before it"),
         (["--to", "first", "--to", "first"], "--to 'first': it is given twice"),
         (["--to", "first", "--signature", "x"], "leave out --signature"),
     ):
@@ -164,6 +192,21 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([str(tmp_path), "--to", "first"]) == 2
     assert "argument --to: it is about a single model: give one" in capsys.readouterr().err
     assert not (tmp_path / "other.onnx").exists()
+
+
+@pytest.mark.parametrize("given", ["Conv2d_5", "depthwise/Relu6", "Mobilenet/"])
+def test_a_part_of_a_name_is_told(given: str) -> None:
+    """Names of TensorFlow are paths, of which users know a part."""
+    build = Builder()
+    x = build.input("x", (2, 3))
+    names = [f"Mobilenet/Mobilenet/Conv2d_{number}_depthwise/Relu6" for number in range(4, 7)]
+    for name in names:
+        y = build.tensor(name, (2, 3))
+        build.operator("RELU6", [x], [y])
+        x = y
+    within = ", ".join(f"'{name}'" for name in names if given in name)
+    with pytest.raises(OptionError, match=f": it is a part of {within}"):
+        layoutsolve.cut(build.finish(x), end=[given])
 
 
 def test_names_as_messages_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +221,13 @@ def test_names_as_messages_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = [name for name in ("tensor_1", "same", "same_1") if f"{name}:" in graph]
     assert len(shown) == 3
     for end, count in zip(shown, (1, 2, 3), strict=True):
-        assert len(parse(layoutsolve.cut(source, end=[end])).subgraphs[0].operators) == count
+        part = layoutsolve.cut(source, end=[end])
+        assert len(parse(part).subgraphs[0].operators) == count and f"output {end}:" in layoutsolve.convert(part).text(
+            "graph"
+        )
+        if end != "same_1":
+            part = layoutsolve.cut(source, start=[end])
+            assert f"input {end}:" in layoutsolve.convert(part).text("graph")
 
 
 @pytest.mark.parametrize("option", ["--from", "--to"])

@@ -127,6 +127,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"storage": {"block": -1}}, "storage.block: it must be a whole number"),
         ({"storage": {"unsigned": 1}}, "storage.unsigned: it must be true or false"),
         ({"storage": {"sign": True}}, "storage.sign: there is no such field"),
+        ({"dynamic": {"scale": 1}}, "dynamic.scale: there is no such field: use one of rows, tensor"),
         (
             {"idioms": {"PRelu": ["limit"]}},
             "idioms.PRelu: unknown 'limit': use depthwise, limits, normalization (did you mean 'limits'",
