@@ -97,14 +97,15 @@ class Pieces:
 
 
 def repeating(operands: Sequence[Shape], output: Shape, dtype: str) -> Kind:
-    """The kind of an operator of single elements, given the shapes of its operands and of its result."""
-    going = {
-        tuple(len(shape) >= place and shape[-place] != 1 for shape in operands)
-        for place in range(1, len(output) + 1)
-        if output[-place] != 1
-    }
-    short = any(isinstance(size, int) and 1 < size <= SHORT[-1] for size in output)
-    return Repeats(dtype) if short and len(going) > 1 else ""
+    """The kind of an operator of single elements, given the shapes of its operands and of its result: that of
+    :class:`Repeats` where all the dimensions that operands share, or lack, in one way have few elements.
+    """
+    runs: dict[tuple[bool, ...], int] = {}
+    for place in (place for place in range(1, len(output) + 1) if output[-place] != 1):
+        going = tuple(len(shape) >= place and shape[-place] != 1 for shape in operands)
+        size = output[-place]
+        runs[going] = runs.get(going, 1) * (size if isinstance(size, int) else MANY)
+    return Repeats(dtype) if len(runs) > 1 and min(runs.values()) <= SHORT[-1] else ""
 
 
 @dataclass(frozen=True, slots=True)
