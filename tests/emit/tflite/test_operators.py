@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,8 @@ import layoutsolve
 from layoutsolve.emit.tflite.rows import ROWS
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.onnx.constant_folding import KERNELS
-from layoutsolve.ir.graph import Array
+from layoutsolve.frontend.onnx.lower import LOWERINGS
+from layoutsolve.ir.graph import CONTROL, Array
 from layoutsolve.verification.runtimes import OnnxRuntime, runtime_of
 from tests.truth import litert
 
@@ -245,6 +249,13 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4),
         Case(*GRU[:1], real(1, 4, 3), real(1, 4, 4), None, LENGTHS, outputs=2, hidden_size=4, activations=["Relu"]),
     ],
+    "GridSample": [
+        Case(real(*image), real(image[0], 4, 6, 2), fed=(0, 1), mode=mode, padding_mode=around, align_corners=aligned)
+        for number, (mode, around, aligned) in enumerate(
+            product(("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1))
+        )
+        for image in [((2, 3, 5, 7), (1, 8, 1, 6), (2, 1, 4, 1))[number % 3]]
+    ],
 }  # fmt: skip
 ALIASES = {
     "given:Reshape": "Reshape to sizes that are computed",
@@ -258,7 +269,7 @@ def test_every_operator_has_a_case() -> None:
     assert set(ROWS) == set(CASES) | set(ALIASES)
 
 
-@pytest.mark.members(106)
+@pytest.mark.members(118)
 @pytest.mark.parametrize(
     ("operator", "number"), [(operator, number) for operator, cases in CASES.items() for number in range(len(cases))]
 )
@@ -385,6 +396,28 @@ def test_what_litert_does_not_express_is_refused(operator: str) -> None:
     model, _ = REFUSED[operator]().model(operator)
     with pytest.raises(UnsupportedError, match=operator):
         layoutsolve.convert(model, to="tflite")
+
+
+LOWERED = ("Attention", "DFT", "LpPool")
+"""What is read in one form, of several that ONNX has, and has no row."""
+
+READ = ("Constant", "GroupNormalization", "Size")
+"""What is something else once a model is read."""
+
+GROUPS = re.compile(r"Random|Multinomial|Sequence|(Concat|SplitTo).*Sequence|Optional|String|Regex|\w+Window$")
+"""What the page names together: random numbers, sequences and optionals, text, windows."""
+
+
+def test_the_page_lists_what_nothing_is_written_for() -> None:
+    """All operators of ONNX that have neither a row nor a lowering."""
+    page = (Path(__file__).parents[3] / "docs" / "tflite_out.md").read_text(encoding="utf-8")
+    listed = re.search(r"nothing is written for: (.*?), TreeEnsemble,", page, re.DOTALL)
+    assert listed is not None
+    operators = {each.name for each in onnx.defs.get_all_schemas() if not each.domain and not each.deprecated}
+    lacking = {each for each in operators - {*ROWS, *LOWERINGS, *CONTROL, *READ} if not GROUPS.match(each)}
+    assert not {*LOWERED, "TreeEnsemble"} & {*ROWS}
+    names = listed[1].replace("\n", " ").split(", ")
+    assert [each.strip() for each in names] == sorted({*lacking, *LOWERED}, key=str.lower)
 
 
 def test_what_has_no_known_rank_is_refused_for_that() -> None:
