@@ -250,6 +250,9 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4),
         Case(*GRU[:1], real(1, 4, 3), real(1, 4, 4), None, LENGTHS, outputs=2, hidden_size=4, activations=["Relu"]),
     ],
+    **{operator: [Case(real(*IMAGE, low=-1, high=1))] for operator in ("Acos", "Asin", "Atanh")},
+    "EyeLike": [Case(real(3, 5), k=1), Case(real(4, 4), dtype=6)],
+    "Hardmax": [Case(real(3, 5)), Case(whole(1, 2, 2, 0, 0, 0, dtype="float32").reshape(2, 3)), Case(X, axis=1)],
     "GridSample": [
         Case(real(*image), real(image[0], 4, 6, 2), fed=(0, 1), mode=mode, padding_mode=around, align_corners=aligned)
         for number, (mode, around, aligned) in enumerate(
@@ -297,7 +300,7 @@ def test_every_operator_has_a_case() -> None:
     assert set(ROWS) == set(CASES) | set(ALIASES)
 
 
-@pytest.mark.members(118)
+@pytest.mark.members(126)
 @pytest.mark.parametrize(
     ("operator", "number"), [(operator, number) for operator, cases in CASES.items() for number in range(len(cases))]
 )
@@ -412,7 +415,6 @@ def test_rows_of_which_nothing_is_seen(end: float) -> None:
 
 REFUSED: Mapping[str, Callable[[], Case]] = {
     "Det": lambda: Case(real(3, 3)),
-    "Hardmax": lambda: Case(real(3, 4)),
     "BitShift": lambda: Case(whole(3, dtype="uint8"), whole(1, dtype="uint8"), direction="LEFT"),
     "ScatterElements": lambda: Case(real(3), whole(3), real(1), fed=(0, 2)),
     "ScatterND": lambda: Case(real(3, 4), whole((-4,)), real(1, 4), fed=(0, 2)),
