@@ -78,17 +78,21 @@ def is_onnx(data: bytes | memoryview) -> bool:
 
 
 def parse(
-    data: bytes | memoryview, folder: Folder | None = None, called: str = "the model", drop: bool = False
+    data: bytes | memoryview,
+    folder: Folder | None = None,
+    called: str = "the model",
+    drop: bool = False,
+    defined: bool = False,
 ) -> Model | OnnxSource:
     """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
     ``folder``. It is ``called`` so in messages. With ``drop`` inputs of ONNX that are initializers as well are no
-    inputs. Raises :class:`layoutsolve.errors.ModelError` on anything that is
-    neither.
+    inputs, and where operators are to be ``defined`` some are what ONNX defines them by. Raises
+    :class:`layoutsolve.errors.ModelError` on anything that is neither.
     """
     if is_onnx(data):
         from layoutsolve.frontend.onnx import reading  # only few models need it
 
-        return reading.parse(data, folder, called, drop)
+        return reading.parse(data, folder, called, drop, defined)
     return reader.parse(data, called)
 
 

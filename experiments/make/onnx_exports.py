@@ -150,6 +150,7 @@ def export(made: Made, seed: int, path: Path, exporter: str) -> None:
     """Write one model."""
     torch.manual_seed(seed)
     model, x = made()
+    _trained(model)
     if exporter == LITERT:
         import litert_torch
 
@@ -158,6 +159,16 @@ def export(made: Made, seed: int, path: Path, exporter: str) -> None:
     moved = {"dynamo": True, "external_data": False} if exporter == "dynamo" else {"dynamo": False}
     with torch.no_grad():
         torch.onnx.export(First(model).eval(), (x,), path, opset_version=OPSET[exporter], verbose=False, **moved)
+
+
+def _trained(model: nn.Module) -> None:
+    """Draw what is one number all over, as norms and biases begin: some converters leave out what is multiplied by 0 or
+    1, which training leaves of no layer.
+    """
+    with torch.no_grad():
+        for each in model.parameters():
+            if each.is_floating_point() and each.numel() > 1 and bool((each == each.flatten()[0]).all()):
+                each.add_(torch.randn_like(each), alpha=0.1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,6 +1,6 @@
 """Layout penalties of the target ``litert``, and what ``layoutsolve/conversion/small_moves.py`` compares: tensors that
-are joined or cut where few elements of a part lie in a row, and Transposes that move few elements at a time, in LiteRT
-with XNNPACK, in Transposes of as many elements.
+are joined or cut where few elements of a part lie in a row, operands that are repeated for few elements in a row, and
+Transposes that move few elements at a time, in LiteRT with XNNPACK, in Transposes of as many elements.
 
     python -m experiments.measure.litert_rows
 """
@@ -11,11 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from statistics import median
 
+import numpy as np
+
 import layoutsolve
 from experiments.report.runtimes import in_litert
 from layoutsolve.conversion.small_moves import BLOCKS, LINES, TILES
 from layoutsolve.measurement.kernels import Node, Spec, model, transpose
 from layoutsolve.measurement.timing import rounds_of, timed
+from layoutsolve.proto.messages import ModelProto
 from layoutsolve.solver.theory.kind import SHORT
 
 ROWS = 1 << 8
@@ -39,6 +42,9 @@ def files(dtype: str) -> Mapping[str, bytes]:
         )
         made[f"Concat pieces of {few}"] = model([joined], {"x": part, "z": part})
         made[f"Split pieces of {few}"] = model([cut], {"x": whole})
+    for few in (*SHORT[1:], 2 * SHORT[-1], ROWS):
+        for operator in ("Add", "Mul"):
+            made[f"{operator} repeats of {few}"] = _repeating(operator, dtype, few)
     for few in BLOCKS:
         made[f"Transpose blocks of {few}"] = transpose(Spec((ROWS, ROWS // few, few), dtype), (1, 0, 2))
     for few in TILES:
@@ -50,6 +56,16 @@ def files(dtype: str) -> Mapping[str, bytes]:
     }
 
 
+def _repeating(operator: str, dtype: str, few: int) -> ModelProto:
+    """An operator of two tensors, of which the second one has one element for so many of the first."""
+    sizes = {"x": Spec((ROWS * ROWS // few, few), dtype), "z": Spec((ROWS * ROWS // few, 1), dtype)}
+    if dtype == "float32":
+        return model([Node(operator, ["x", "z"])], sizes)
+    nodes = [Node("DequantizeLinear", [name, "s"], [f"{name}r"]) for name in sizes]
+    nodes += [Node(operator, ["xr", "zr"], ["yr"]), Node("QuantizeLinear", ["yr", "s", "zero"])]
+    return model(nodes, sizes, {"s": np.ones((), np.float32), "zero": np.zeros((), np.int8)})
+
+
 def table(dtype: str) -> Iterator[str]:
     """A line for each row: its microseconds, and what it takes longer than whole tensors, in Transposes without what a
     call takes.
@@ -59,7 +75,8 @@ def table(dtype: str) -> Iterator[str]:
         times = timed(runners, rounds_of(list(runners.values()), SECONDS))
     seconds = {name: median(each) for name, each in times.items()}
     for name, each in seconds.items():
-        least = seconds.get(f"{name.split()[0]} pieces of {WHOLE}", seconds["turn"])
+        few = WHOLE if "pieces" in name else ROWS
+        least = seconds.get(f"{name.rpartition(' ')[0]} {few}", seconds["turn"])
         lost = (each - least) / (seconds["turn"] - seconds["call"])
         yield f"| {name} | {1e6 * each:.1f} | {lost:.1f} |"
 

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import native_words, printable
 from layoutsolve.errors import ModelError
 from layoutsolve.ir.budget import GROWTH, SPARE
 from layoutsolve.proto import operator_schemas
-from layoutsolve.proto.messages import DOMAINS, FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
+from layoutsolve.proto.messages import (
+    DOMAINS,
+    REFUSALS,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    leave_out,
+    native,
+)
 from layoutsolve.proto.scopes import broken, nodes_of
 
 _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 """How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
+
+DEFINED = (
+    *("Attention", "CausalConvWithState", "LinearAttention", "RotaryEmbedding", "SoftmaxCrossEntropyLoss"),
+    *("NegativeLogLikelihoodLoss", "SwiGLU"),
+)
+"""Operators that ONNX defines by others, each before those that it is defined by."""
 
 Key = tuple[str, str, str]
 """A function's domain, name and overload."""
@@ -33,6 +49,34 @@ def inlined(model: ModelProto) -> ModelProto:
         raise
     except Exception as error:  # whatever the library raises for functions that are none
         raise broken(f"the model's functions cannot be inlined: {native_words(error)}") from error
+
+
+def expanded(model: ModelProto) -> ModelProto:
+    """A model with what ONNX defines some operators by in place of them; one that the library does not define so stays,
+    as where inputs between others are left out.
+    """
+    for name in DEFINED:
+        if any(node.op_type == name and node.domain in DOMAINS for node in nodes_of(model.graph)):
+            from onnx import inliner
+
+            with suppress(*REFUSALS):
+                model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
+    return model
+
+
+def _typed(model: ModelProto) -> ModelProto:
+    """A model that states the types of what is computed, and of initializers, which the library asks for."""
+    made: ModelProto = ModelProto.FromString(
+        native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
+    )
+    known = {each.name for each in (*made.graph.input, *made.graph.value_info)}
+    for each in (each for each in made.graph.initializer if each.name not in known):
+        kind = made.graph.value_info.add(name=each.name).type.tensor_type
+        kind.elem_type = each.data_type
+        kind.shape.SetInParent()
+        for size in each.dims:
+            kind.shape.dim.add(dim_value=size)
+    return made
 
 
 def _called(node: NodeProto) -> Key:

@@ -12,7 +12,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import OVERRIDABLE, Constant, of, taken
-from layoutsolve.frontend.onnx.inlining import inlined
+from layoutsolve.frontend.onnx.inlining import expanded, inlined
 from layoutsolve.io.source import Folder
 from layoutsolve.ir.figures import Figures
 from layoutsolve.ir.graph import STATE
@@ -47,10 +47,15 @@ class Source:
 
 
 def parse(
-    data: bytes | memoryview, folder: Folder | None = None, called: str = "the model", drop: bool = False
+    data: bytes | memoryview,
+    folder: Folder | None = None,
+    called: str = "the model",
+    drop: bool = False,
+    defined: bool = False,
 ) -> Source:
     """Read a model, whose constants may be in other files of its ``folder``; it is ``called`` so in messages. With
-    ``drop`` inputs that are initializers as well are left out.
+    ``drop`` inputs that are initializers as well are left out, and where operators are to be ``defined`` some are what
+    ONNX defines them by.
 
     Raises :class:`ModelError` on anything that is no model, and :class:`UnsupportedError` for operators that cannot be
     brought to a present operator set.
@@ -68,8 +73,8 @@ def parse(
         scopes.sort(body)
     original = model
     operator_schemas.check(model, versions.LOWEST)
-    model = inlined(model)
-    if original.functions:
+    model = expanded(inlined(model)) if defined else inlined(model)
+    if model is not original:
         operator_schemas.check(model, versions.LOWEST)
     scopes.check(model.graph)
     operators = sum(1 for body in (original.graph, *original.functions) for _ in running(body))

@@ -50,7 +50,7 @@ def ops(options: argparse.Namespace) -> int:
         from layoutsolve.frontend import is_onnx
         from layoutsolve.inspection.operator_support import inventory
 
-        given = Options.of(reading_of(options))
+        given = Options.of({**reading_of(options), "to": options.format})
         if is_onnx(content.data):
             given.check_onnx()
         graph, written = None, None

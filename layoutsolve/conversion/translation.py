@@ -43,7 +43,7 @@ def reference(
     """The reference graph of a model; ``opset`` is the one that is asked for."""
     with stage("read"):
         drop = reading.initializer_inputs == "drop"
-        parsed = parse(content.data, content.folder, content.called, drop)
+        parsed = parse(content.data, content.folder, content.called, drop, reading.storage.decomposed)
     with stage("lower", counted="read"):
         return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 

@@ -84,7 +84,7 @@ def inventory(
 
     Raises :class:`ConversionError` where the model cannot be read.
     """
-    model = parse(content.data, content.folder, content.called)
+    model = parse(content.data, content.folder, content.called, defined=reading.storage.decomposed)
     operators = [*(_operators(model) if isinstance(model, Model) else _nodes(listed(model)))]
     try:
         graph = graph or (None if gaps else lowered(model, content.name, reading))

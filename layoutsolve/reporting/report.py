@@ -117,7 +117,7 @@ def _content(told: Told, stage: Stages) -> str:
 
 def _data(told: Told) -> str:
     """Both graphs, for the page's program."""
-    source, numbers = source_side(told.source)
+    source, numbers = source_side(told.source, told.conversion.reading.storage.decomposed)
     written = written_side(told.conversion, told.explanation, numbers)
     if told.profile is not None:
         _share(told.profile, told.conversion, source, written)

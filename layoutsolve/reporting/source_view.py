@@ -22,9 +22,9 @@ Numbers = dict[tuple[int, int], int]
 """The number of each operator that is drawn, by those of its subgraph and its own."""
 
 
-def source_side(content: Content) -> tuple[Side, Numbers]:
-    """All subgraphs of a model, and which operator is which."""
-    model = parse(content.data, content.folder, content.called)
+def source_side(content: Content, defined: bool = False) -> tuple[Side, Numbers]:
+    """All subgraphs of a model, and which operator is which; some of ONNX may be those that it defines them by."""
+    model = parse(content.data, content.folder, content.called, defined=defined)
     return tflite_side(model) if isinstance(model, Model) else _of_onnx(listed(model))
 
 

@@ -87,14 +87,14 @@ LAYOUTS = ("NCHW", "NHWC")
 @dataclass(frozen=True)
 class Target:
     """A runtime. ``hidden`` is the number of transpositions that an alternative of an operator and kind is worth, 0
-    where it is native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it
-    as it is written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on
-    sizes. ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the
-    targets that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes
-    its place, the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run
-    time, None where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them.
-    One of which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX. A
-    ``provider`` is what it is where it was not measured.
+    where it is native, ``ties`` what decides between such of equal price; ``unsupported`` are those it refuses.
+    ``kernels`` says what it has a kernel for that computes it as it is written, which is anything of which nothing is
+    said. ``classes`` lists by operator the kinds that depend on sizes. ``domains`` are those whose operators may be
+    used beside ONNX's own, ``names`` its own name and those of the targets that it extends. It stores numbers by its
+    ``storage``. ``idioms`` are by operator the names of what takes its place, the best first. ``dynamic`` says which
+    products are faster where floats are rounded to integers at run time, None where none are known to be. ``qoperator``
+    is whether it runs ONNX's operators on bytes as ONNX has them. One of which nothing else is known prices Transposes
+    alone. Its ``table`` has forms in place of those of ONNX. A ``provider`` is what it is where it was not measured.
     """
 
     name: str
@@ -111,6 +111,7 @@ class Target:
     qoperator: bool = True
     table: Table | None = None
     provider: Provider | None = None
+    ties: Mapping[Key, int] = field(default_factory=dict)
 
     @property
     def alike(self) -> bool:
@@ -169,13 +170,15 @@ class Target:
         if operator not in self.rated:
             return None
         texts = [every(kind) for kind in kinds]
-        if all(each and all(self._lost_by(operator, text) == (0, 0) for text in each) for each in texts):
+        if all(each and all(self._lost_by(operator, text) == (0, 0, 0) for text in each) for each in texts):
             return None
 
         @cache
         def of_kind(text: str) -> Price | None:
             lost = self._lost_by(operator, text)
-            return None if lost is None else Price(hidden=lost[0], nanoseconds=round(lost[1] * size * 1e9))
+            if lost is None:
+                return None
+            return Price(hidden=lost[0], nanoseconds=round(lost[1] * size * 1e9), regrouped=lost[2])
 
         def price(row: Row) -> Price | None:
             kind = kinds[row.form]
@@ -191,13 +194,15 @@ class Target:
 
         return price if seen else least
 
-    def _lost_by(self, operator: str, kind: str) -> tuple[int, float] | None:
-        """The hidden transpositions of a kind, and seconds lost per byte; None for one that is refused."""
+    def _lost_by(self, operator: str, kind: str) -> tuple[int, float, int] | None:
+        """The hidden transpositions of a kind, seconds lost per byte, and what decides where prices are equal; None for
+        one that is refused.
+        """
         known, key = self._lost, (operator, kind)
         if key not in known:
             runs = operator not in self.rated or entry(self._runnable, operator, kind, True)
-            lost = entry(self.hidden, operator, kind, 0), entry(self.latency.extra, operator, kind, 0.0)
-            known[key] = lost if runs else None
+            extra, tie = entry(self.latency.extra, operator, kind, 0.0), entry(self.ties, operator, kind, 0)
+            known[key] = (entry(self.hidden, operator, kind, 0), extra, tie) if runs else None
         return known[key]
 
     @cached_property
@@ -206,7 +211,7 @@ class Target:
         return {**dict.fromkeys(self.unsupported, False), **self.kernels}
 
     @cached_property
-    def _lost(self) -> dict[Key, tuple[int, float] | None]:
+    def _lost(self) -> dict[Key, tuple[int, float, int] | None]:
         """Those that were looked up."""
         return {}
 
@@ -294,7 +299,7 @@ class Target:
     @cached_property
     def rated(self) -> frozenset[str]:
         """The operators of which some rows are slow or refused."""
-        slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
+        slow = {operator for table in (self.hidden, self.ties) for (operator, _), lost in table.items() if lost}
         return frozenset(slow | {operator for operator, _ in self._runnable})
 
 

@@ -191,7 +191,7 @@ def _target(facts: dict[str, Any]) -> Target:
     latency: Latency = read.get("latency", Latency())
     said = {"forms": "lines", "backends": "backends", "choose": "chooses"}
     forms = {argument: read[name] for name, argument in said.items() if name in read}
-    plain = ("hidden", "kernels", "classes", "storage", "idioms", "dynamic", "qoperator", "provider")
+    plain = ("hidden", "kernels", "classes", "storage", "idioms", "dynamic", "qoperator", "provider", "ties")
     return Target(
         read["name"],
         unsupported=frozenset(refused),
@@ -369,6 +369,7 @@ _FIELDS: Mapping[str, Reader[Any]] = {
     "dynamic": record(Dynamic, _DYNAMIC, needed=_DYNAMIC),
     "qoperator": field_readers.flag,
     "hidden": _by_kind(_COUNT),
+    "ties": _by_kind(_COUNT),
     "unsupported": _of_operators(array(field_readers.text)),
     "kernels": _by_kind(field_readers.flag),
     "classes": _of_operators(_classes),

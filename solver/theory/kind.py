@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.ir.graph import Dim, product
+from layoutsolve.ir.graph import Dim, Shape, product
 from layoutsolve.solver.theory.row import Row, position
 
 Kind = str | Callable[[Row], str]
@@ -96,8 +96,47 @@ class Pieces:
         return Along(self.label)(row) if few is None else f"pieces of {few}, {self.dtype}"
 
 
+def repeating(operands: Sequence[Shape], output: Shape, dtype: str) -> Kind:
+    """The kind of an operator of single elements, given the shapes of its operands and of its result: that of
+    :class:`Repeats` where all the dimensions that operands share, or lack, in one way have few elements.
+    """
+    runs: dict[tuple[bool, ...], int] = {}
+    for place in (place for place in range(1, len(output) + 1) if output[-place] != 1):
+        going = tuple(len(shape) >= place and shape[-place] != 1 for shape in operands)
+        size = output[-place]
+        runs[going] = runs.get(going, 1) * (size if isinstance(size, int) else MANY)
+    return Repeats(dtype) if len(runs) > 1 and min(runs.values()) <= SHORT[-1] else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The kinds of an operator of single elements, whose operands are repeated along some dimensions: where few of the
+    result's elements lie in a row within which each operand either is the same or goes on, ``repeats of`` up to so
+    many, and the type; otherwise nothing. ``sizes`` has those of the result's atoms, once they are known.
+    """
+
+    dtype: str
+    sizes: tuple[Dim, ...] = ()
+
+    def __call__(self, row: Row) -> str:
+        *operands, output = row.layouts
+        run, pattern = 1, None
+        for place in range(1, len(output) + 1):
+            if not output[-place]:
+                continue
+            going = tuple(len(each) >= place and bool(each[-place]) for each in operands)
+            if pattern not in (None, going):
+                few = next((most for most in SHORT if run <= most), None)
+                return "" if few is None else f"repeats of {few}, {self.dtype}"
+            size = product(self.sizes[atom] for atom in output[-place])
+            pattern, run = going, run * (size if isinstance(size, int) else MANY)
+        return ""
+
+
 def sized(kind: Kind, sizes: Sequence[Sequence[Dim]]) -> Kind:
     """A kind with the sizes of the atoms at each port of its operator."""
+    if isinstance(kind, Repeats):
+        return replace(kind, sizes=tuple(sizes[-1]))
     if not isinstance(kind, Pieces):
         return kind
     return replace(kind, sizes=tuple(tuple(each) for each in sizes[kind.first : kind.first + kind.parts]))

@@ -155,6 +155,29 @@ def atan(call: Call) -> None:
     call.write("ATAN2", [call.tensor(0), one])
 
 
+@row("Acos", "Asin")
+def arc(call: Call) -> None:
+    """Acos and Asin: the angle between it and the root of 1 less its square, as a product that stays exact near 1."""
+    shape, x, one = call.value(0).shape, call.tensor(0), call.constant(1.0, "float32")
+    sides = [call.draft.like(x, shape) for _ in range(2)]
+    for operator, side in zip(("ADD", "SUB"), sides, strict=True):
+        call.write(operator, [one, x], [side])
+    root = call.step("SQRT", [call.step("MUL", sides, shape)], shape)
+    call.write("ATAN2", [root, x] if call.op == "Acos" else [x, root])
+
+
+@row("Atanh")
+def atanh(call: Call) -> None:
+    """Atanh: half the difference of two logarithms."""
+    shape, x, one = call.value(0).shape, call.tensor(0), call.constant(1.0, "float32")
+    logs = []
+    for operator in ("ADD", "SUB"):
+        side = call.draft.like(x, shape)
+        call.write(operator, [one, x], [side])
+        logs.append(call.step("LOG", [side], shape))
+    call.write("MUL", [call.step("SUB", logs, shape), call.constant(0.5, "float32")])
+
+
 @row("Tan")
 def tan(call: Call) -> None:
     """Tan: sine over cosine."""

@@ -201,6 +201,14 @@ _SELECTED = 5
 """The most dimensions that SELECT_V2 broadcasts."""
 
 
+@row("EyeLike")
+def eye_like(call: Call) -> None:
+    """EyeLike of known sizes: a constant."""
+    made, (lines, columns) = call.output, call.sizes(call.output)
+    data = np.eye(lines, columns, int(call.attribute("k", 0)))
+    call.reshape(call.constant(data, made.dtype), made.shape, call.target())
+
+
 @row("OneHot")
 def one_hot(call: Call) -> None:
     """OneHot; an index that is negative counts from the end, and what is out of range beyond that is off."""

@@ -199,7 +199,7 @@ def _index(call: Call, operator: str) -> None:
         call.reshape(into, made.shape, call.target())
 
 
-_INT64 = 4
+_INT64, _INT32 = 4, 2
 
 
 def _in_bytes(call: Call) -> bool:
@@ -217,6 +217,16 @@ def arg_max(call: Call) -> None:
 def arg_min(call: Call) -> None:
     """ArgMin."""
     _index(call, "ARG_MIN")
+
+
+@row("Hardmax")
+def hardmax(call: Call) -> None:
+    """Hardmax: 1 at the first of the largest elements, 0 elsewhere."""
+    value, axis = call.value(0), call.axis(-1)
+    index = call.temporary([size for place, size in enumerate(value.shape) if place != axis], "int32")
+    call.write("ARG_MAX", [call.tensor(0), call.constant(axis)], [index], output_type=_INT32)
+    depth, on, off = call.constant(call.sizes(value)[axis]), *(call.constant(each, value.dtype) for each in (1, 0))
+    call.write("ONE_HOT", [index, depth, on, off], axis=axis)
 
 
 @row("CumSum")

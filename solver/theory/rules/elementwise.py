@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.ir.graph import Shape
+from layoutsolve.solver.theory.kind import repeating
 from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, numbered, rule
 
@@ -81,7 +82,8 @@ def broadcasting(site: Site) -> Rule:
     complete = frozenset({0, 1} if site.node.op in COMPLETE else ())
     form = Arranged(frame=len(inputs), broadcast=True, alone=apart, complete=complete)
     operands = (operand for operand, _ in pairs)
-    return Rule(inputs, (*operands, numbered(shape)), (Way(form, site.unchanged),), solid=apart)
+    kind = repeating([site.required(number).shape for number in inputs], shape, site.output().dtype)
+    return Rule(inputs, (*operands, numbered(shape)), (Way(form, site.unchanged, kind),), solid=apart)
 
 
 def aligned(shape: Shape, output: Shape) -> tuple[Dims, frozenset[str]]:

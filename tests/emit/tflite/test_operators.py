@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,9 @@ import layoutsolve
 from layoutsolve.emit.tflite.rows import ROWS
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.onnx.constant_folding import KERNELS
-from layoutsolve.ir.graph import Array
+from layoutsolve.frontend.onnx.inlining import DEFINED
+from layoutsolve.frontend.onnx.lower import LOWERINGS
+from layoutsolve.ir.graph import CONTROL, Array
 from layoutsolve.verification.runtimes import OnnxRuntime, runtime_of
 from tests.truth import litert
 
@@ -57,7 +62,7 @@ class Case:
         ]
         results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "one", ports, results, constants)
-        opset = 24 if operator in ("RMSNormalization", "Swish") else 20
+        opset = 24 if operator in ("Attention", "RMSNormalization", "RotaryEmbedding", "Swish") else 20
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
         made = onnx.shape_inference.infer_shapes(made)
         return made, [each for _, each in given if each is not None]
@@ -245,6 +250,16 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(real(5, 2, 3), real(1, 4, 3), real(1, 4, 4), outputs=2, hidden_size=4),
         Case(*GRU[:1], real(1, 4, 3), real(1, 4, 4), None, LENGTHS, outputs=2, hidden_size=4, activations=["Relu"]),
     ],
+    **{operator: [Case(real(*IMAGE, low=-1, high=1))] for operator in ("Acos", "Asin", "Atanh")},
+    "EyeLike": [Case(real(3, 5), k=1), Case(real(4, 4), dtype=6)],
+    "Hardmax": [Case(real(3, 5)), Case(whole(1, 2, 2, 0, 0, 0, dtype="float32").reshape(2, 3)), Case(X, axis=1)],
+    "GridSample": [
+        Case(real(*image), real(image[0], 4, 6, 2), fed=(0, 1), mode=mode, padding_mode=around, align_corners=aligned)
+        for number, (mode, around, aligned) in enumerate(
+            product(("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1))
+        )
+        for image in [((2, 3, 5, 7), (1, 8, 1, 6), (2, 1, 4, 1))[number % 3]]
+    ],
 }  # fmt: skip
 ALIASES = {
     "given:Reshape": "Reshape to sizes that are computed",
@@ -254,11 +269,38 @@ ALIASES = {
 }
 
 
+HEADS = tuple(real(2, heads, 6, 8) for heads in (4, 2, 2))
+TURNED = real(2, 6, 4, 8), real(20, 4), real(20, 4), RANDOM.integers(0, 20, (2, 6))
+SCORED = real(5, 4), whole(0, 3, 1, 1, 2)
+OPERATORS: Mapping[str, Sequence[Case]] = {
+    "Attention": [
+        Case(*HEADS, fed=(0, 1, 2)), Case(*HEADS, fed=(0, 1, 2), is_causal=1, softcap=2.0, scale=0.7),
+        Case(*HEADS, real(6, 6), fed=(0, 1, 2, 3)), Case(*HEADS, np.tri(6, dtype=bool), fed=(0, 1, 2, 3)),
+        Case(*HEADS, real(6, 10), real(2, 2, 4, 8), real(2, 2, 4, 8), fed=(0, 1, 2, 4, 5), outputs=3),
+        Case(real(2, 5, 32), real(2, 7, 16), real(2, 7, 16), fed=(0, 1, 2), q_num_heads=4, kv_num_heads=2),
+    ],
+    "RotaryEmbedding": [
+        Case(TURNED[0].transpose(0, 2, 1, 3), *TURNED[1:], fed=(0, 3)),
+        Case(TURNED[0].reshape(2, 6, 32), *TURNED[1:], fed=(0, 3), num_heads=4, interleaved=1),
+    ],
+    "NegativeLogLikelihoodLoss": [Case(*SCORED, fed=(0, 1)), Case(*SCORED, real(4), fed=(0, 1), reduction="sum")],
+    "SoftmaxCrossEntropyLoss": [Case(*SCORED, fed=(0, 1)), Case(*SCORED, fed=(0, 1), reduction="none", ignore_index=3)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operator", "number"),
+    [(operator, number) for operator, cases in OPERATORS.items() for number in range(len(cases))],
+)
+def test_what_onnx_defines_by_other_operators_is_these(operator: str, number: int) -> None:
+    check(*OPERATORS[operator][number].model(operator))
+
+
 def test_every_operator_has_a_case() -> None:
     assert set(ROWS) == set(CASES) | set(ALIASES)
 
 
-@pytest.mark.members(106)
+@pytest.mark.members(126)
 @pytest.mark.parametrize(
     ("operator", "number"), [(operator, number) for operator, cases in CASES.items() for number in range(len(cases))]
 )
@@ -373,7 +415,6 @@ def test_rows_of_which_nothing_is_seen(end: float) -> None:
 
 REFUSED: Mapping[str, Callable[[], Case]] = {
     "Det": lambda: Case(real(3, 3)),
-    "Hardmax": lambda: Case(real(3, 4)),
     "BitShift": lambda: Case(whole(3, dtype="uint8"), whole(1, dtype="uint8"), direction="LEFT"),
     "ScatterElements": lambda: Case(real(3), whole(3), real(1), fed=(0, 2)),
     "ScatterND": lambda: Case(real(3, 4), whole((-4,)), real(1, 4), fed=(0, 2)),
@@ -385,6 +426,28 @@ def test_what_litert_does_not_express_is_refused(operator: str) -> None:
     model, _ = REFUSED[operator]().model(operator)
     with pytest.raises(UnsupportedError, match=operator):
         layoutsolve.convert(model, to="tflite")
+
+
+LOWERED = ("DFT", "LpPool")
+"""What is read in one form, of several that ONNX has, and has no row."""
+
+READ = ("Constant", "GroupNormalization", "Size")
+"""What is something else once a model is read."""
+
+GROUPS = re.compile(r"Random|Multinomial|Sequence|(Concat|SplitTo).*Sequence|Optional|String|Regex|\w+Window$")
+"""What the page names together: random numbers, sequences and optionals, text, windows."""
+
+
+def test_the_page_lists_what_nothing_is_written_for() -> None:
+    """All operators of ONNX that have neither a row nor a lowering."""
+    page = (Path(__file__).parents[3] / "docs" / "tflite_out.md").read_text(encoding="utf-8")
+    listed = re.search(r"nothing is written for: (.*?), TreeEnsemble,", page, re.DOTALL)
+    assert listed is not None
+    operators = {each.name for each in onnx.defs.get_all_schemas() if not each.domain and not each.deprecated}
+    lacking = {each for each in operators - {*ROWS, *LOWERINGS, *CONTROL, *READ, *DEFINED} if not GROUPS.match(each)}
+    assert not {*LOWERED, "TreeEnsemble"} & {*ROWS}
+    names = listed[1].replace("\n", " ").split(", ")
+    assert [each.strip() for each in names] == sorted({*lacking, *LOWERED}, key=str.lower)
 
 
 def test_what_has_no_known_rank_is_refused_for_that() -> None:

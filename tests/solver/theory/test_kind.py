@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.ir.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.targets.target_file import shipped
-from layoutsolve.solver.theory.kind import SHORT, Along, Pieces, cutting, sized
+from layoutsolve.solver.theory.kind import SHORT, Along, Pieces, cutting, repeating, sized
 from layoutsolve.solver.theory.layout import Layout, order
 from tests.graphs import GraphBuilder
 
@@ -56,6 +56,44 @@ def test_pieces_are_runs_of_one_part(operator: str, seed: int) -> None:
         expected = Along("k")(row) if few is None else f"pieces of {few}, float32"
         assert not isinstance(kind, str) and kind(row) == expected
         assert row.price.hidden == target.hidden.get((operator, expected.split(",")[0]), 0)
+
+
+def repeated(seed: int) -> Graph:
+    """A product of two tensors, each repeated along some dimensions of the other, beside Transposes."""
+    generator, builder = np.random.default_rng(seed), GraphBuilder()
+    shape = [int(size) for size in generator.choice([1, 2, 3, 4, 6, 9], 4)]
+    operands = []
+    for _ in range(2):
+        sizes = [size if generator.random() < 0.6 else 1 for size in shape][int(generator.integers(2)) :]
+        perm = [int(place) for place in generator.permutation(len(sizes))]
+        operands.append(builder.transpose(builder.input(*(sizes[at] for at in perm)), *np.argsort(perm).tolist()))
+    stored = np.broadcast_shapes(*(builder.values[name].shape for name in operands))  # type: ignore[arg-type]
+    made = builder.op("Mul", *operands, shape=stored)
+    return builder.graph(builder.transpose(made, *generator.permutation(len(stored)).tolist()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_repeats_are_runs_in_which_operands_are_the_same_or_go_on(seed: int) -> None:
+    """As the numbers of operands are read where the result is stored as a row says."""
+    graph, target = repeated(seed), shipped("litert")
+    problem = assign(graph, objective="min-executed", target=target).problem
+    (product,) = [each for each in problem.operators if each.node >= 0 and graph.nodes[each.node].op == "Mul"]
+    node = graph.nodes[product.node]
+    variables = [problem.variables[port] for port in product.ports]
+    told = repeating([graph.values[name].shape for name in node.inputs], graph.values[node.outputs[0]].shape, "float32")
+    for row in product.rows:
+        streams = []
+        for name, layout, variable in zip(node.inputs, row.layouts, variables, strict=False):
+            shape: tuple[int, ...] = graph.values[name].shape  # type: ignore[assignment]
+            own = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+            own = np.argsort(laid_out(own, variable.readings[name], layout, variable.sizes)).reshape(shape)  # type: ignore[arg-type]
+            whole = np.broadcast_to(own, graph.values[node.outputs[0]].shape)  # type: ignore[arg-type]
+            readings, sizes = variables[-1].readings[node.outputs[0]], variables[-1].sizes
+            streams.append(np.diff(laid_out(whole, readings, row.layouts[-1], sizes)))  # type: ignore[arg-type]
+        run = 1 + min(int(np.argmin([*(steps == steps[:1]), False])) for steps in streams)
+        few = next((most for most in SHORT if run <= most), None) if run <= len(streams[0]) else None
+        kind = None if few is None or not told else f"repeats of {few}"
+        assert (row.price.hidden, row.price.regrouped) == (0, target.ties.get(("Mul", kind), 0))
 
 
 def laid_out(data: np.ndarray, logical: Layout, wanted: Layout, sizes: Sequence[int]) -> np.ndarray:  # type: ignore[type-arg]

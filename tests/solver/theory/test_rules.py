@@ -19,7 +19,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.targets.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
-from layoutsolve.solver.theory.kind import Along, Among, Marked, Pieces, Runs
+from layoutsolve.solver.theory.kind import Along, Among, Marked, Pieces, Repeats, Runs
 from layoutsolve.solver.theory.node_rule import known_rule
 from layoutsolve.solver.theory.offer import FORMS, rule_of
 from layoutsolve.solver.theory.relation import Arranged
@@ -230,7 +230,7 @@ def test_labels_that_kinds_ask_for_are_sensitive(operator: str) -> None:
             if isinstance(way.form, Arranged) and isinstance(way.kind, Along | Among | Runs | Marked | Pieces):
                 assert way.form.sensitive == counting(way.kind)
             else:
-                assert isinstance(way.kind, str)
+                assert isinstance(way.kind, str | Repeats)  # which neighbours alone look for
 
 
 def counting(kind: Along | Among | Runs | Marked | Pieces) -> frozenset[str]:
