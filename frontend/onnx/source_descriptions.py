@@ -1,4 +1,4 @@
-"""What a model in ONNX says of itself: the names of its sizes, documentation and metadata, which its graph keeps."""
+"""What an ONNX model states about itself: names of dimensions, documentation and metadata, which its graph keeps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def axes_of(graph: GraphProto, values: Mapping[str, Value]) -> dict[str, dict[st
 
 
 def told_by(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
-    """What a model says of itself and of its nodes, and constants of types that nothing is known about."""
+    """What a model states about itself and its nodes, and constants of types that nothing is known about."""
     found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
     found.training_info.extend(original.training_info)
     found.ir_version = original.ir_version

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.live_nodes import live, used
-from layoutsolve.frontend.passes.stored_numbers import ANY, SMALL, Held, Range, is_activation, parameters, range_of
+from layoutsolve.frontend.passes.quantized_values import ANY, SMALL, Held, Range, is_activation, parameters, range_of
 from layoutsolve.frontend.passes.unsigned import MOVING
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.elements import memory

@@ -15,7 +15,7 @@ import numpy as np
 
 from layoutsolve.frontend.passes import symmetric
 from layoutsolve.frontend.passes.float_activations import Floats
-from layoutsolve.frontend.passes.stored_numbers import Range, is_activation, parameters, range_of
+from layoutsolve.frontend.passes.quantized_values import Range, is_activation, parameters, range_of
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import BYTES, Array, Graph, Node, Quant, Value
 

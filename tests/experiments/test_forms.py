@@ -34,7 +34,7 @@ OTHERS = {
     "leaky_relu_rounding",
     "slope_sums",
     "softmax_masks",
-    "stored_numbers",
+    "quantized_values",
     "symmetric",
     "symmetric_activations",
     "unsigned",

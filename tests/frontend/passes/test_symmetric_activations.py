@@ -9,7 +9,7 @@ from onnx import ModelProto, numpy_helper
 
 import layoutsolve
 from layoutsolve.frontend.passes import symmetric_activations
-from layoutsolve.frontend.passes.stored_numbers import range_of
+from layoutsolve.frontend.passes.quantized_values import range_of
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import Graph
 from tests.frontend.passes.test_floats import convolution, expected, meant, network, numbers

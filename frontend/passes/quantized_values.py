@@ -1,4 +1,4 @@
-"""What integers stand for that are stored in place of real numbers: the numbers, and the range that they have."""
+"""What quantized values mean: their elements in floating point, and the range that these have."""
 
 from __future__ import annotations
 
