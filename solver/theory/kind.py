@@ -120,6 +120,8 @@ class Repeats:
 
     def __call__(self, row: Row) -> str:
         *operands, output = row.layouts
+        if not self.sizes:
+            return ""
         run, pattern = 1, None
         for place in range(1, len(output) + 1):
             if not output[-place]:

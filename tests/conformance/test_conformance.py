@@ -10,7 +10,7 @@ import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
-from layoutsolve.frontend.tflite.operators.custom import mediapipe
+from layoutsolve.frontend.tflite.operators.custom import pooled_places
 from layoutsolve.verification.runtimes import LEVELS
 from tests.audited import audited
 from tests.conformance import families
@@ -65,7 +65,7 @@ def test_solved_case(case: Case) -> None:
 )
 def test_places_in_many_images(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where numbers of pixels are no floats any more, they are computed in integers."""
-    monkeypatch.setattr(mediapipe, "EXACT", 0)
+    monkeypatch.setattr(pooled_places, "EXACT", 0)
     model = case.make()
     found = solved(model.source)
     assert any(node.op_type == "Div" for node in found.graph.node)
@@ -77,9 +77,9 @@ def test_whole_quotients_of_floats() -> None:
     """As long as numbers are whole as floats, no quotient is rounded up to the next whole number."""
     for by in (*range(1, 400), *(2**power + more for power in range(9, 23) for more in (-1, 0, 1))):
         multiples = (
-            np.arange(1, mediapipe.EXACT // by + 1)
+            np.arange(1, pooled_places.EXACT // by + 1)
             if by > 4000
-            else np.arange(1, 2000) * (mediapipe.EXACT // by // 2000)
+            else np.arange(1, 2000) * (pooled_places.EXACT // by // 2000)
         )
         numbers = np.concatenate([multiples * by - 1, multiples * by]).clip(0)
         found = np.floor(numbers.astype(np.float32) / np.float32(by)).astype(np.int64)
