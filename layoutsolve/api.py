@@ -141,17 +141,18 @@ class Request:
         """
         from layoutsolve.conversion.tflite_file import fixed_by, holding, position_of  # which few conversions need
 
-        graph, fixed, position = self.graph, frozenset[int](), position_of(self.content, self.options.reading)
+        graph, fixed = self.graph, frozenset[int]()
         refused: UnsupportedError | None = None
         while True:  # one more time at most for each operator that is found to be fixed
             try:
                 found = self.tflite_of(self._assignment(self.options.goal, graph), graph)
             except UnsupportedError as error:
+                position = position_of(self.content, self.options.reading)
                 more, refused = fixed_by(error, position), refused or error
                 if more <= fixed:
                     raise refused from error
             else:
-                more = found.fixed
+                position, more = found.position, found.fixed
                 if more <= fixed:
                     return replace(self._in_fewer_operators(self._in_larger_pieces(found, graph), graph), fixed=fixed)
             fixed |= more

@@ -165,9 +165,9 @@ class _Loop:
         self.carried: list[_Carried] = []
         self.first, self.again, self.trips = (*self.node.inputs, "", "", "")[:3]
         self.turn, self.going = next((tie.outputs for tie in self.ties["Turn"]), ("", ""))
-        self.count = self._count()
         self.limit: Array | None = self.graph.constant(self.trips) if self.trips else None
-        if self.limit is None and not self.trips and self.count is not None:
+        self.count = self._count()
+        if self.node.op == "Scan":
             self.limit = np.array(self.count)
         small = self.limit is not None and int(self.limit.reshape(-1)[0]) <= np.iinfo(np.int32).max
         self.numbers = "int32" if small and not self._is_read(self.turn) else "int64"
@@ -180,8 +180,7 @@ class _Loop:
             if isinstance(size, Size):
                 raise ExpressionError("the number of its iterations is dynamic", _STATIC)
             return size
-        trips = self.graph.constant(self.trips) if self.trips else None
-        return None if trips is None or not self._is_endless() else max(int(trips.reshape(-1)[0]), 0)
+        return None if self.limit is None or not self._is_endless() else max(int(self.limit.reshape(-1)[0]), 0)
 
     def _is_endless(self) -> bool:
         """Whether nothing but the number of turns ends it."""
@@ -202,7 +201,7 @@ class _Loop:
             self._element(tie, counter)
         for tie in self.ties["Stack"]:
             self._stack(tie, counter)
-        if self.trips and self.graph.constant(self.trips) is None:
+        if self.trips and self.limit is None:
             self.body.value(self.trips)
         self.carried += [_Carried(self.around.value(name), name, name) for name in self.body.captured]
         self.body.inputs = [each.now for each in self.carried]

@@ -155,26 +155,27 @@ def atan(call: Call) -> None:
     call.write("ATAN2", [call.tensor(0), one])
 
 
+def _sides(call: Call) -> list[int]:
+    """1 and the operand added, and the operand taken from 1."""
+    made = [call.draft.like(call.tensor(0), call.value(0).shape) for _ in range(2)]
+    for operator, side in zip(("ADD", "SUB"), made, strict=True):
+        call.write(operator, [call.constant(1.0, "float32"), call.tensor(0)], [side])
+    return made
+
+
 @row("Acos", "Asin")
 def arc(call: Call) -> None:
     """Acos and Asin: the angle between it and the root of 1 less its square, as a product that stays exact near 1."""
-    shape, x, one = call.value(0).shape, call.tensor(0), call.constant(1.0, "float32")
-    sides = [call.draft.like(x, shape) for _ in range(2)]
-    for operator, side in zip(("ADD", "SUB"), sides, strict=True):
-        call.write(operator, [one, x], [side])
-    root = call.step("SQRT", [call.step("MUL", sides, shape)], shape)
+    shape, x = call.value(0).shape, call.tensor(0)
+    root = call.step("SQRT", [call.step("MUL", _sides(call), shape)], shape)
     call.write("ATAN2", [root, x] if call.op == "Acos" else [x, root])
 
 
 @row("Atanh")
 def atanh(call: Call) -> None:
     """Atanh: half the difference of two logarithms."""
-    shape, x, one = call.value(0).shape, call.tensor(0), call.constant(1.0, "float32")
-    logs = []
-    for operator in ("ADD", "SUB"):
-        side = call.draft.like(x, shape)
-        call.write(operator, [one, x], [side])
-        logs.append(call.step("LOG", [side], shape))
+    shape = call.value(0).shape
+    logs = [call.step("LOG", [side], shape) for side in _sides(call)]
     call.write("MUL", [call.step("SUB", logs, shape), call.constant(0.5, "float32")])
 
 
