@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from layoutsolve.base.wording import printable
+from layoutsolve.errors import ModelError
 from layoutsolve.ir.graph import BYTES, CAPTURES, Array, Graph, Node, Quant, Value
 from layoutsolve.ir.saturation import Weights, computed, is_too_large, may_saturate, of_integers, saturating
 from layoutsolve.proto.messages import (
@@ -109,7 +111,11 @@ def _constant(name: str, proto: TensorProto) -> Value:
         return Value(name, dtype, tuple(proto.dims))
     from onnx import numpy_helper  # which few models need
 
-    return Value(name, dtype, tuple(proto.dims), data=numpy_helper.to_array(proto))
+    try:
+        return Value(name, dtype, tuple(proto.dims), data=numpy_helper.to_array(proto))
+    except ValueError as error:
+        fault = f"constant '{printable(name)}' has not as many elements as its dimensions state"
+        raise ModelError(f"{fault}: export the model again") from error
 
 
 def _read(proto: NodeProto, values: dict[str, Value]) -> Node:

@@ -342,3 +342,41 @@ def test_sizes_axes_and_indices_that_are_no_integers(element: int, kind: str) ->
         with pytest.raises(ConversionError, match=schema.name) as error:
             layoutsolve.convert(source.SerializeToString())
         assert not isinstance(error.value, InternalError)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8])
+@pytest.mark.parametrize("dims", [(3,), (2, 2), (2**31,)])
+@pytest.mark.parametrize("within", ["Constant", "initializer"])
+def test_elements_that_a_kept_body_lacks(kind: int, dims: tuple[int, ...], within: str) -> None:
+    """A body that carries a sequence stays as it stands: its constants are looked at all the same."""
+    constant = TensorProto(name="c", data_type=kind, dims=dims)
+    nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["t"]), helper.make_node("Identity", ["k"], ["l"])]
+    if within == "Constant":
+        nodes.insert(0, helper.make_node("Constant", [], ["c"], value=constant))
+    sequence = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("k", TensorProto.BOOL, []),
+            sequence("s", TensorProto.FLOAT, None),
+        ],
+        [helper.make_tensor_value_info("l", TensorProto.BOOL, []), sequence("t", TensorProto.FLOAT, None)],
+        [constant] if within == "initializer" else [],
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node("SequenceEmpty", [], ["e"]),
+            helper.make_node("Loop", ["n", ""], ["r"], body=body),
+            helper.make_node("ConcatFromSequence", ["r"], ["y"], axis=0),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("n", TensorProto.INT64, [], [3])],
+    )
+    graph.node[1].input.append("e")
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with pytest.raises(ModelError, match="constant 'c'"):
+        layoutsolve.convert(source.SerializeToString())
