@@ -72,7 +72,11 @@ def mirrored(draft: Draft, tensor: Tensor) -> int:
 
 
 def _copy(draft: Draft, source: int, result: int) -> None:
+    """A copy by RESHAPE, of which one size alone may be open."""
     shape = draft.tensors[source].signature
+    if -1 in shape and (shape.count(-1) > 1 or 0 in shape):
+        draft.write("RESHAPE", [source, draft.sizes_of(source)], [result], {})
+        return
     sizes = draft.constant(np.array(shape, np.int32), draft.tensors[source].name)
     draft.write("RESHAPE", [source, sizes], [result], view_options(shape))
 

@@ -98,6 +98,24 @@ def test_loops_of_all_types(dtype: str) -> None:
     assert found.count("WHILE") == 2 and "DYNAMIC_UPDATE_SLICE" in found
 
 
+@pytest.mark.parametrize("flow", ["branch", "loop"])
+@pytest.mark.parametrize("shape", ["2,3,4", "N,3,4", "N,M,4", "N,3,K", "N,M,K"])
+def test_what_passes_through_has_any_sizes(shape: str, flow: str) -> None:
+    flows = {
+        "branch": "y = If (c) <then_branch = t () => (a) { a = Identity(x) }, "
+        "else_branch = e () => (b) { b = Neg(x) }>",
+        "loop": "zero = Constant <value = int64[1] {2}> () turns = Squeeze(zero) "
+        f"z, y = Loop (turns, , x, x) <body = b (int64 i, bool d, float[{shape}] p, float[{shape}] q) => (d2, p2, q2) "
+        f"{{ d2 = Identity(d) p2 = Identity(p) q2 = Add(p, q) }}>",
+    }
+    model = text(
+        f"f (float[{shape}] x) => (float[{shape}] y) {{ s = ReduceSum <keepdims = 0> (x) "
+        f"o = Constant <value = float[1] {{0}}> () k = Squeeze(o) c = Greater(s, k) {flows[flow]} }}"
+    )
+    sizes = [[int(each) if each.isdigit() else size for each in shape.split(",")] for size in (2, 5)]
+    agrees(model, [{"x": sign * random(each, "float32")} for each in sizes for sign in (1, -1)])
+
+
 def test_a_loop_that_ends_by_a_condition() -> None:
     """There may be no turn at all, and the number of the turn is read."""
     model = text(
