@@ -98,6 +98,13 @@ def one_litert() -> Iterator[None]:
         yield
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Numbers of a generator that the tests of a file share do not depend on which of them a worker has run before."""
+    random = getattr(getattr(item, "module", None), "RANDOM", None)
+    if random is not None:
+        random.bit_generator.state = type(random.bit_generator)(0).state
+
+
 def pytest_collection_finish() -> None:
     """What has been collected stays: it is nothing that the garbage collector has to look through again and again."""
     gc.collect()
