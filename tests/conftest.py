@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-MEMBERS = 40
+MEMBERS = 24
 """How many members of a family are run where no mark says otherwise."""
 
 

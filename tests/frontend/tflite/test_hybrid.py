@@ -78,6 +78,7 @@ def integers(found: layoutsolve.Conversion) -> bool:
     return written
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("seed", range(24))
 def test_products_are_those_of_litert(tmp_path: Path, seed: int) -> None:
     layer, weights = dense(seed), ("unsigned", "signed")[seed % 2]

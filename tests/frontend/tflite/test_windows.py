@@ -96,7 +96,7 @@ def diagonal(kernel: Sequence[int], strides: Sequence[int]) -> list[tuple[int, i
     return [(size, (5 * size + offset) % 7 + 1) for size in range(1, 8)]
 
 
-@pytest.mark.members(20)
+@pytest.mark.members(12)
 @pytest.mark.parametrize("kernel", PAIRS, ids=str)
 @pytest.mark.parametrize("operator", [*POOLS, *CONVOLUTIONS[:2]])
 def test_dynamic_sizes(operator: str, kernel: tuple[int, int]) -> None:
@@ -114,7 +114,7 @@ def test_dynamic_sizes(operator: str, kernel: tuple[int, int]) -> None:
         compare(source, dtype, diagonal(kernel, strides), slack, (dtype, strides))
 
 
-@pytest.mark.members(8)
+@pytest.mark.members(5)
 @pytest.mark.parametrize("operator", [*POOLS, *CONVOLUTIONS[:2]])
 @pytest.mark.parametrize("dynamic", [(True, False), (False, True), (False, False)], ids=str)
 def test_some_dynamic_sizes(operator: str, dynamic: tuple[bool, bool]) -> None:

@@ -81,7 +81,7 @@ def proven(problem: LayoutProblem, tiers: Levels, counts: Counter[str]) -> list[
     return found
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_random_graphs(objective: str) -> None:
     """Every tier of the optimum is proven, over orders and over layouts, the Reshapes among them."""
