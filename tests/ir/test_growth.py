@@ -198,14 +198,22 @@ def test_channels_that_the_file_does_not_hold(count: int, tmp_path: Path) -> Non
     assert not refused
 
 
+def ranked(rank: int, count: int) -> bytes:
+    """So many operators on a tensor of so many dimensions."""
+    nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(count)]
+    ports = [helper.make_tensor_value_info(f"t{number}", TensorProto.FLOAT, [1] * rank) for number in (0, count)]
+    return bytes(helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:])).SerializeToString())
+
+
 @pytest.mark.parametrize("rank", [33, 1000, 20_000])
 def test_dimensions(rank: int) -> None:
     """None of them is inferred, thousand times over, of a tensor that has so many."""
-    nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(1000)]
-    ports = [helper.make_tensor_value_info(f"t{number}", TensorProto.FLOAT, [1] * rank) for number in (0, 1000)]
-    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]))
     with pytest.raises(ConversionError, match=f"'t0' has {rank} dimensions"):
-        layoutsolve.convert(model.SerializeToString())
+        layoutsolve.convert(ranked(rank, 1000))
+
+
+def test_as_many_dimensions_as_are_read() -> None:
+    assert len(layoutsolve.convert(ranked(32, 2)).model.graph.node) == 2
 
 
 def _beside(name: str, parts: list[tuple[int, int]], dtype: int = TensorProto.FLOAT) -> bytes:
