@@ -11,6 +11,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend import read
+from layoutsolve.frontend.tflite.operators.reduction import _pools
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
@@ -176,3 +177,13 @@ def test_numbers_without_a_scale(given: Quant | None, result: Quant | None) -> N
         return
     with pytest.raises(ConversionError, match=r"put of int16 has no quantization parameters"):
         read(source)
+
+
+def test_poolings_are_those_of_which_every_window_meets_an_element() -> None:
+    """Padded by less than a window, over all small sizes and dilations."""
+    ways = product(range(1, 6), range(1, 4), range(1, 4), range(1, 5), range(3), range(3))
+    for size, window, stride, dilation, before, behind in ways:
+        starts = range(-before, size + behind - (window - 1) * dilation, stride)
+        met = [any(0 <= start + step * dilation < size for step in range(window)) for start in starts]
+        fits = max(before, behind) < window and bool(met) and all(met)
+        assert _pools(size, window, stride, dilation, (before, behind)) == fits, (size, window, stride, dilation)
