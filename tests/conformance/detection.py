@@ -30,7 +30,7 @@ def suppression(table: Table) -> None:
         for sigma in (0.0, 0.5) if soft else (0.0,):
             more = [constant(sigma, "float32")] if soft else []
             outputs = [plain("int32"), *([plain("float32")] if soft else []), plain("int32")]
-            label = "-".join(["many" * (count > 256), "soft" * (sigma > 0), f"{count}-{most}"]).strip("-")
+            label = f"{'many-' * (count > 256)}{'soft-' * (sigma > 0)}{count}-{most}"
             table.add(label, [boxes(table, count), scores, *limits, *more], outputs)
 
     most, overlap, score = constant(5), constant(0.5, "float32"), constant(-0.75, "float32")
