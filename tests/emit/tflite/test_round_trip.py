@@ -372,3 +372,25 @@ def test_an_operator_that_cannot_be_laid_out_otherwise_keeps_its_layout() -> Non
         layoutsolve.certify(source, found)
     with pytest.raises(PlanError, match="keep their layouts"):
         layoutsolve.plan(source, found)
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MAXIMUM", "SQUARED_DIFFERENCE", "SUB"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_constants_of_an_operator_lie_as_it_does(kind: str, dtype: str) -> None:
+    """Between Transposes that go, it is the same operator on the same numbers in another order."""
+    builder, random = Builder(), np.random.default_rng(0)
+    quant = Quant((0.05,), (3,)) if dtype == "int8" else None
+    data = random.integers(-50, 50, (1, 3, 4, 5)).astype(dtype)
+    ends = {"x": (1, 4, 5, 3), "first": (1, 3, 4, 5), "made": (1, 3, 4, 5), "y": (1, 4, 5, 3)}
+    x = builder.input("x", ends["x"], dtype, quant=quant)
+    first, made, y = (builder.tensor(name, ends[name], dtype, quant=quant) for name in ("first", "made", "y"))
+    there, back = (builder.constant(f"to{each}", np.array(each, np.int32)) for each in ((0, 3, 1, 2), (0, 2, 3, 1)))
+    builder.operator("TRANSPOSE", [x, there], [first])
+    builder.operator(kind, [first, builder.constant("held", data, dtype, quant)], [made])
+    builder.operator("TRANSPOSE", [made, back], [y])
+    source = builder.finish(y)
+    written = layoutsolve.convert(source, to="tflite").content("")
+    assert [each.name for each in parse(written).subgraphs[0].operators] == [kind]
+    given = random.integers(-90, 90, ends["x"]).astype(dtype)
+    one, other = (litert().run(each, [given]).results[0] for each in (source, written))
+    np.testing.assert_array_equal(one, other)
