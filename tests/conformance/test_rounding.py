@@ -139,7 +139,7 @@ def test_resize_bilinear(factor: int, half: bool, dtype: str) -> None:
         assert not found.any(), zero
 
 
-@pytest.mark.members(6)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("axes", [(1,), (3,), (1, 3), (1, 2)])
 def test_mean(axes: tuple[int, ...], dtype: str) -> None:

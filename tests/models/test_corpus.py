@@ -76,7 +76,7 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.members(40)
+@pytest.mark.members(24)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_model(path: Path) -> None:
     reason = KNOWN.get(hashlib.sha256(path.read_bytes()).hexdigest()[:16])

@@ -314,6 +314,7 @@ def test_offloading_is_chosen(tmp_path: Path) -> None:
     assert kept[0][0] > kept[-1][0] == 0 and kept[0][1] < kept[-1][1]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(
     ("inputs", "floats", "quantized"), [("keep", 1, 0), ("nhwc", 1, 0), ("nchw", 0, 1), ("free", 0, 0)]
 )

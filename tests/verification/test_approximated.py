@@ -155,6 +155,7 @@ def test_sigmoids_near_zero(seed: int, bias: float) -> None:
         assert layoutsolve.verify(source, layoutsolve.convert(sigmoids(bias + 0.3, seed))).verdict == "FAIL"
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("scale", [1e-35, 1e-7])
 def test_products_that_overflow(dtype: str, scale: float) -> None:

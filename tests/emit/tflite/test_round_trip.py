@@ -43,7 +43,7 @@ ON_BYTES = (
 """Operators whose kernels on bytes are written again."""
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("seed", [*range(30000, 30030), 52095, 61020])
 def test_random_network(seed: int) -> None:
     _, verdicts = judged(seed)

@@ -202,6 +202,7 @@ def test_a_price_that_is_not_the_lowest() -> None:
     assert bound == best[0]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_answers(objective: str) -> None:
     """What the solver calls optimal is proven in every tier, the Reshapes of the chosen orders among them."""
