@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-MEMBERS = 40
+MEMBERS = 24
 """How many members of a family are run where no mark says otherwise."""
 
 
@@ -50,7 +50,7 @@ def _kind(item: pytest.Item) -> object:
 
 def members(family: list[pytest.Item], most: int | None) -> list[pytest.Item]:
     """The members of a family that are run: as many as its mark says, where 0 is all of them, and no more than is asked
-    for. Of a case's own family one of each kind as well, which names tell but for numbers and types.
+    for. Of a case's own family one of each kind as well, which names tell.
     """
     mark = family[0].get_closest_marker("members")
     if mark is None:
@@ -59,8 +59,13 @@ def members(family: list[pytest.Item], most: int | None) -> list[pytest.Item]:
     chosen = spread(family, min(count, most or count))
     if most or not mark.kwargs:
         return chosen
-    kinds = {re.sub(r"(u?int|float)?\d+", "", item.nodeid): item for item in reversed(family)}
+    kinds = {kind_of(item.nodeid): item for item in reversed(family)}
     return [*chosen, *kinds.values()]
+
+
+def kind_of(name: str) -> str:
+    """A test's name without its numbers and types, but for narrow integers: runtimes have other kernels for them."""
+    return re.sub(r"(u?int|float)?\d+", "", re.sub(r"u?int(8|16)\b", "narrow", name))
 
 
 def spread(family: list[pytest.Item], most: int) -> list[pytest.Item]:
@@ -96,6 +101,13 @@ def one_litert() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(verify, "LiteRT", shared)
         yield
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Numbers of a generator that the tests of a file share do not depend on which of them a worker has run before."""
+    random = getattr(getattr(item, "module", None), "RANDOM", None)
+    if random is not None:
+        random.bit_generator.state = type(random.bit_generator)(0).state
 
 
 def pytest_collection_finish() -> None:

@@ -32,7 +32,7 @@ WAYS = [
 """The strategies that prove something, with the objectives that they serve."""
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("name", ["image", "small", "large"])
 @pytest.mark.parametrize(("strategy", "objective"), WAYS)
 def test_round_trip(name: str, strategy: str, objective: str) -> None:
@@ -97,6 +97,7 @@ def lone_rows(seed: int) -> bytes:
     return net.model(x).source
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_rows_that_nothing_leads_to(first: int) -> None:
     """Where dimensions have size 1, the layouts that are recorded need not lead to the very row that was chosen."""
@@ -167,7 +168,7 @@ def test_a_target_that_was_measured_anew(tmp_path: Path, monkeypatch: pytest.Mon
         check_certificate(source, conversion.content(""), own, target=path)
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_any_target_can_be_certified(objective: str, tmp_path: Path) -> None:
     """Whatever motions lose, the optimum that is found is the one that is checked."""

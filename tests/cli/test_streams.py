@@ -173,7 +173,7 @@ STREAMS = [
 ]
 
 
-@pytest.mark.members(6)
+@pytest.mark.members(4)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(("command", "code", "message"), STREAMS)
 def test_streams(model: Path, command: str, code: int, message: str) -> None:

@@ -79,6 +79,7 @@ class Case:
     """One case of one operator: ``make`` builds its model.
 
     ``tolerance`` is the largest error of float outputs relative to their range, ``steps`` that of quantized outputs.
+    ``ports`` are the numbers of inputs and outputs where the model is the operator alone: known before it is made.
     """
 
     operator: str
@@ -86,6 +87,7 @@ class Case:
     make: Callable[[], Model]
     tolerance: float = 1e-5
     steps: int = 1
+    ports: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -173,12 +175,21 @@ class Table:
             lambda: single(operator, given, results, chosen, custom_options, intermediates),
             tolerance=tolerance,
             steps=steps,
+            ports=(len(given), len(results)),
         )
 
-    def add_model(self, label: str, make: Callable[[], Model], *, tolerance: float = 1e-5, steps: int = 1) -> None:
+    def add_model(
+        self,
+        label: str,
+        make: Callable[[], Model],
+        *,
+        tolerance: float = 1e-5,
+        steps: int = 1,
+        ports: tuple[int, int] | None = None,
+    ) -> None:
         """Add a case that is a whole model, made once for all tests."""
         label = label if all(case.label != label for case in self.found) else f"{label}_{len(self.found)}"
-        self.found.append(Case(self.operator, label.replace(" ", "_"), cache(make), tolerance, steps))
+        self.found.append(Case(self.operator, label.replace(" ", "_"), cache(make), tolerance, steps, ports))
 
     def real(self, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
         """Floats between ``low`` and ``high``."""

@@ -30,7 +30,8 @@ def suppression(table: Table) -> None:
         for sigma in (0.0, 0.5) if soft else (0.0,):
             more = [constant(sigma, "float32")] if soft else []
             outputs = [plain("int32"), *([plain("float32")] if soft else []), plain("int32")]
-            table.add(f"{count}-{most}-{sigma}", [boxes(table, count), scores, *limits, *more], outputs)
+            label = f"{'many-' * (count > 256)}{'soft-' * (sigma > 0)}{count}-{most}"
+            table.add(label, [boxes(table, count), scores, *limits, *more], outputs)
 
     most, overlap, score = constant(5), constant(0.5, "float32"), constant(-0.75, "float32")
     given = [boxes(table, 8), Operand(-np.linspace(0.1, 0.9, 8, dtype=np.float32)), most]

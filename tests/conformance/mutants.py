@@ -29,6 +29,8 @@ def representatives(cases: list[Case]) -> Iterator[tuple[Case, bytes, int]]:
     for case in cases:
         if len([each for each in seen if each[0] == case.operator]) > 3:
             continue
+        if case.ports is not None and (case.operator, *case.ports) in seen:
+            continue
         source = case.make().source
         found = [each for each in parse(source).subgraphs[0].operators if each.name == case.operator]
         for operator in found[:1]:

@@ -6,7 +6,7 @@ come out unchanged. Where a tensor has not the type or the rank of a convolution
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -101,11 +101,21 @@ def _source(channels: int) -> list[int]:
     return [(channel + 1) % channels for channel in range(channels)]
 
 
-def sandwich(model: Model) -> tuple[Kind, Model]:
-    """A model between convolutions. Raises :class:`NoSandwichError` where that is impossible."""
+def sandwich(model: Model, others: Collection[Kind] = ()) -> tuple[Kind, Model]:
+    """A model between convolutions. Raises :class:`NoSandwichError` where that is impossible, or one of ``others``."""
     build = Builder.reopened(model.source)
     given = [_input(build, index, data) for index, data in zip(build.subgraph.inputs, model.inputs, strict=True)]
     chosen = _chosen(given, model.inputs)
+    results = truth_of(model).results
+    made = [_output(build, index, data) for index, data in zip(build.subgraph.outputs, results, strict=True)]
+    wrapped = [fits(tensor, data) for tensor, data in zip(made, results, strict=True)]
+    if not any(wrapped):
+        raise NoSandwichError("no output of numbers")
+    first = given[chosen[0]]
+    dtype = first.numbers if first.numbers != "cast" else np.dtype(first.dtype).kind
+    kind = Kind(dtype, len(first.shape) == 4 and all(len(tensor.shape) == 4 for tensor in made))
+    if kind in others:
+        raise NoSandwichError("there is one of its kind")
     inputs, indices = list(model.inputs), [tensor.index for tensor in given]
     operators, build.subgraph.operators = build.subgraph.operators, []
     for position in chosen:
@@ -113,19 +123,11 @@ def sandwich(model: Model) -> tuple[Kind, Model]:
         inputs[position] = _shuffled_back(given[position], model.inputs[position])
     build.subgraph.inputs = indices
     build.subgraph.operators += operators
-    results = truth_of(model).results
-    made = [_output(build, index, data) for index, data in zip(build.subgraph.outputs, results, strict=True)]
-    wrapped = [fits(tensor, data) for tensor, data in zip(made, results, strict=True)]
-    if not any(wrapped):
-        raise NoSandwichError("no output of numbers")
     outputs = [_after(build, tensor) if fit else tensor.index for tensor, fit in zip(made, wrapped, strict=True)]
     expected = model.expected and tuple(
         _shuffled(tensor, data) if fit else data for tensor, data, fit in zip(made, results, wrapped, strict=True)
     )
     truth = sandwich(replace(model, source=model.truth, truth=b""))[1].source if model.truth else b""
-    first = given[chosen[0]]
-    dtype = first.numbers if first.numbers != "cast" else np.dtype(first.dtype).kind
-    kind = Kind(dtype, len(first.shape) == 4 and all(len(tensor.shape) == 4 for tensor in made))
     return kind, Model(build.finish(*outputs), tuple(inputs), expected, truth)
 
 
@@ -134,12 +136,11 @@ def sandwiches(cases: Sequence[Case]) -> Iterator[tuple[Case, Model]]:
     found: set[Kind] = set()
     for case in cases:
         try:
-            kind, model = sandwich(case.make())
+            kind, model = sandwich(case.make(), found)
         except NoSandwichError:
             continue
-        if kind not in found:
-            found.add(kind)
-            yield case, model
+        found.add(kind)
+        yield case, model
 
 
 def fits(tensor: _Tensor, data: Array) -> bool:

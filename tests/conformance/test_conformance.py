@@ -46,7 +46,7 @@ def solved(source: bytes) -> onnx.ModelProto:
     return conversion.model
 
 
-@pytest.mark.members(5, each="operator")
+@pytest.mark.members(1, each="operator")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     model = case.make()

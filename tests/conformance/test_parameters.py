@@ -93,7 +93,7 @@ def test_policy(operator: str) -> None:
     assert all(whats != {STORED} for whats in computed.values()), computed
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("operator", POLICY)
 def test_reference(operator: str) -> None:
     """Of what moves numbers all cases: some have forms of their own, as where there is nothing to do."""
@@ -102,7 +102,7 @@ def test_reference(operator: str) -> None:
             compare(case, dtype, variant, variant.model, reference)
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("operator", POLICY)
 def test_solved(operator: str) -> None:
     for case, dtype, made in found(operator):
@@ -110,7 +110,7 @@ def test_solved(operator: str) -> None:
             compare(case, dtype, variant, variant.model, solved)
 
 
-@pytest.mark.members(14)
+@pytest.mark.members(10)
 @pytest.mark.parametrize("operator", [name for name, stated in POLICY.items() if stated != COMPUTED])
 def test_constants(operator: str) -> None:
     """Whether a tensor is a constant makes no difference, though it may be folded."""
@@ -211,6 +211,7 @@ CELLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.members(20)
 @pytest.mark.parametrize("factor", [0.8, 1.3])
 @pytest.mark.parametrize("case", CELLS, ids=lambda case: case.name)
 def test_output_of_a_cell(case: Case, factor: float) -> None:
@@ -264,7 +265,7 @@ def dequantized_outputs(source: bytes) -> tuple[bytes, list[float]]:
     return builder.finish(*outputs), scales
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("operator", POLICY)
 def test_every_strategy(operator: str) -> None:
     """Between convolutions, whichever form is chosen; moved integers cost no more than with equal parameters. What

@@ -139,7 +139,7 @@ def test_resize_bilinear(factor: int, half: bool, dtype: str) -> None:
         assert not found.any(), zero
 
 
-@pytest.mark.members(6)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("axes", [(1,), (3,), (1, 3), (1, 2)])
 def test_mean(axes: tuple[int, ...], dtype: str) -> None:
@@ -201,6 +201,7 @@ def test_sums_of_halves(scales: tuple[int, ...], operator: str, dtype: str) -> N
         )
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.9])
 def test_leaky_relu(alpha: float, dtype: str) -> None:

@@ -17,7 +17,7 @@ ENDS = ("keep", "free")
 """What is asked of inputs and outputs, in turn of each kind of an operator's data and of each operator."""
 
 
-@pytest.mark.members(58)
+@pytest.mark.members(40)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_sandwich(operator: str) -> None:
     found = list(sandwiches([case for case in CASES if case.operator == operator]))

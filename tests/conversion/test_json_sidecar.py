@@ -84,15 +84,14 @@ def test_any_facts(kind: type[Document], tmp_path: Path) -> None:
     known = json.loads(text(kind))
     wrong = ["1e999", "-1e999", "NaN", "null", "[]", "{}", '"x"', "-1", "true", "[" * 900 + "]" * 900, "9" * 400]
     for number, place in enumerate(leaves(known)):
-        for shift in range(2):
-            facts = json.loads(text(kind))
-            inner = facts
-            for key in place[:-1]:
-                inner = inner[key]
-            inner[place[-1]] = json.loads(wrong[(number + 4 * shift) % len(wrong)])
-            if kind is layoutsolve.Certificate and place != ("seal",):
-                facts["seal"] = certificate._seal(facts)
-            read(kind, json.dumps(facts).encode(), tmp_path / "it.json")
+        facts = json.loads(text(kind))
+        inner = facts
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = json.loads(wrong[number % len(wrong)])
+        if kind is layoutsolve.Certificate and place != ("seal",):
+            facts["seal"] = certificate._seal(facts)
+        read(kind, json.dumps(facts).encode(), tmp_path / "it.json")
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no file without an end")
@@ -103,7 +102,7 @@ def test_large_files(kind: type[Document], tmp_path: Path, monkeypatch: pytest.M
         kind.load("/dev/zero")
     monkeypatch.undo()
     for piece in ("[],", "{},", "0,", '"ab",', "1e3,"):
-        content = ("[" + piece * (1_000_000 // len(piece)))[:-1] + "]"
+        content = ("[" + piece * (300_000 // len(piece)))[:-1] + "]"
         tracemalloc.start()
         assert not read(kind, content.encode(), tmp_path / "it.json")
         _, most = tracemalloc.get_traced_memory()

@@ -99,7 +99,7 @@ def test_whatever_the_metadata_say(
     assert f"made by layoutsolve {VERSION}: layoutsolve MODEL" in capsys.readouterr().out
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(7)
 @pytest.mark.parametrize("ir", [3, 4, 7, 8, 10, 11])
 @pytest.mark.parametrize("kind", ["relu", "weights", "function", "branches"])
 def test_whatever_the_version(kind: str, ir: int, tmp_path: Path) -> None:

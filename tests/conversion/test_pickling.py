@@ -43,7 +43,7 @@ def check(source: bytes, conversion: layoutsolve.Conversion, other: layoutsolve.
     assert set(other.session().outputs) == set(conversion.session().outputs)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_conversions(name: str, tmp_path: Path) -> None:
     source = MODELS[name]()
@@ -58,7 +58,7 @@ def test_strategies(strategy: str, tmp_path: Path) -> None:
     check(source, conversion, copy.deepcopy(conversion), tmp_path)
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("boarded", [False, True])
 def test_targets(boarded: bool, seed: int, tmp_path: Path) -> None:

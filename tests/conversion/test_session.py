@@ -19,6 +19,7 @@ from tests.random_models import network
 from tests.truth import litert
 
 
+@pytest.mark.members(10)
 @pytest.mark.parametrize("ends", ["keep", "nchw", "free"])
 @pytest.mark.parametrize("seed", range(5))
 def test_ends_are_those_of_the_source(seed: int, ends: str, tmp_path: Path) -> None:

@@ -33,9 +33,14 @@ def test_transposes(shape: Sequence[int], order: Sequence[int], count: float) ->
 
 @pytest.mark.parametrize(("family", "size"), [("shufflenet", 3), ("windowed", 1)])
 def test_no_more_is_moved(family: str, size: int) -> None:
-    """Fewer Transposes of small pieces are left where LiteRT takes longer for them, but for fewest of them."""
+    """Fewer Transposes of small pieces are left where LiteRT takes longer for them."""
     source = FAMILIES[family][0](size)
     found = layoutsolve.convert(source, to="tflite")
     assert cost(parse(found.content(""))) <= cost(parse(source))
+
+
+def test_fewest_transposes_may_move_more() -> None:
+    source = FAMILIES["shufflenet"][0](2)
+    found = layoutsolve.convert(source, to="tflite")
     fewest = layoutsolve.convert(source, to="tflite", objective="min-transpose")
-    assert fewest.moves.transposes <= found.moves.transposes
+    assert fewest.moves.transposes < found.moves.transposes

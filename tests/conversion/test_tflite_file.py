@@ -19,7 +19,7 @@ def stated(data: bytes) -> dict[str, tuple[int, ...]]:
     return {each.name: each.signature or each.shape for each in (main.tensors[index] for index in main.inputs)}
 
 
-@pytest.mark.members(8)
+@pytest.mark.members(5)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_file_has_the_sizes_that_are_asked_for(seed: int) -> None:
     """With as many Transposes as its source or with fewer, whether other layouts are found or not."""

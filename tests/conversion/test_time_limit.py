@@ -36,7 +36,7 @@ def spent(source: bytes, seconds: float, objective: str, strategy: str = "cpsat"
     return process_time() - began, found.assignment
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("name", HARD)
 def test_held_through_all_stages(name: str) -> None:
     source = HARD[name]()

@@ -42,7 +42,7 @@ def test_outputs_of_one_stored_tensor() -> None:
     check(builder.finish(view, sum_), [[real(1, 3)]], EVERY_WAY)
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(5)
 @pytest.mark.parametrize(
     ("operator", "given", "shape", "made"),
     [

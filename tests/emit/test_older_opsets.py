@@ -248,7 +248,7 @@ def test_sources_in_onnx(opset: int) -> None:
     assert layoutsolve.verify(source, found).verdict == "pass"
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("target", ["ort-cpu", "ort-arm", "portable", "openvino-x86-vnni"])
 @pytest.mark.parametrize("opset", [13, 17])
 def test_quantized_networks(opset: int, target: str) -> None:

@@ -136,6 +136,7 @@ class Resampling:
         return onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)]), given
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("seed", range(24))
 def test_a_resize_behind_transposes(seed: int) -> None:
     """Of any axes, attributes and sizes: guarded as it stands, and converted, it gives the same at all levels."""

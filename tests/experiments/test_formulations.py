@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,8 +23,13 @@ from tests.solver.random_graphs import CONTROL, random_graph
 SECONDS = 60.0
 
 
-def tasks(objective: str) -> Iterator[Task]:
+@cache
+def tasks(objective: str) -> tuple[Task, ...]:
     """Components of random graphs, small enough to be enumerated, with a few rows of each operator."""
+    return tuple(_tasks(objective))
+
+
+def _tasks(objective: str) -> Iterator[Task]:
     tiers = coarse_levels(OBJECTIVES[objective])
     assert tiers is not None
     for seed in range(60):

@@ -27,7 +27,7 @@ def rows_of(task: Task, chance: random.Random) -> dict[int, int]:
     return {number: chance.choice(list(task.domains[number])) for number in task.component.operators}
 
 
-@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
+@pytest.mark.parametrize("objective", ["min-executed", "min-bytes"])
 def test_an_assignment_costs_what_its_layouts_do(objective: str) -> None:
     """By all levels, whether or not it is a good one; and one without a move that is needed is none."""
     chance, broken = random.Random(0), 0
@@ -55,7 +55,7 @@ def test_an_assignment_costs_what_its_layouts_do(objective: str) -> None:
 def test_engines_come_to_the_least(engine: str) -> None:
     """Each proves what enumeration comes to, in the first level; the relaxation is no more than that."""
     compared = 0
-    for task in list(tasks("min-executed"))[:25]:
+    for task in tasks("min-executed"):
         instance = Statement(task).instance("some")
         best = enumerated(task.problem, list(map(list, task.domains)), task.component, task.start, task.levels)
         least = task.values({number: best[number] for number in task.component.operators})[0]

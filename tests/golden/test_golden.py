@@ -38,7 +38,7 @@ def test_stages_print_what_was_read(name: str) -> None:
     assert printed(name) == golden(name).read_text(encoding="utf-8")
 
 
-@pytest.mark.members(87)
+@pytest.mark.members(40)
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case.operator)
 def test_any_model_can_be_printed(case: Case) -> None:
     """Each stage in as many lines as it has parts, and the same again."""

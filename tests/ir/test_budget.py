@@ -72,7 +72,7 @@ def test_memory_and_output(name: str, converting: subprocess.Popen[str], tmp_pat
         assert "--max-size" in found["error"] or "dimensions" in found["error"]
 
 
-@pytest.mark.members(8)
+@pytest.mark.members(5)
 @pytest.mark.parametrize("name", LINEAR)
 def test_work_is_linear(name: str) -> None:
     """What doubling the size adds is about twice what doubling half of it added; four times would be quadratic."""
@@ -89,7 +89,7 @@ def test_work_is_linear(name: str) -> None:
     assert (work[2] - work[1]) / (work[1] - work[0]) < 2.6
 
 
-@pytest.mark.members(8)
+@pytest.mark.members(5)
 @pytest.mark.parametrize("name", [name for name in LINEAR if name != "calls"])
 def test_what_is_converted_compactly_is_right(name: str) -> None:
     source = LINEAR[name][0](7)

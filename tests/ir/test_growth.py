@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -95,10 +96,10 @@ def bounded(models: Mapping[str, bytes], folder: Path, beside: Mapping[str, int]
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_operators(place: str, tmp_path: Path) -> None:
-    """None of them is refused: what is not computed while converting is left to the runtime. A tenth of them is tried
-    within bodies and functions.
+    """None of them is refused: what is not computed while converting is left to the runtime. A third of them is tried
+    alone, and a twentieth within bodies and functions.
     """
-    chosen = list(FAMILIES.items())[:: 1 if place == "plain" else 10]
+    chosen = list(FAMILIES.items())[:: 3 if place == "plain" else 20]
     assert not bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
 
 
@@ -108,7 +109,7 @@ def test_sizes(steps: int, tmp_path: Path) -> None:
     assert not bounded({name: make(steps) for name, make in SIZES.items()}, tmp_path)
 
 
-@pytest.mark.members(24)
+@pytest.mark.members(14)
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_are_right(name: str, steps: int) -> None:
@@ -145,22 +146,22 @@ def test_functions(tmp_path: Path) -> None:
 def test_growing_dimensions(place: str, tmp_path: Path) -> None:
     """Each is refused for them, or left to the runtime; others within bodies and functions than alone."""
     first = list(PLACES).index(place)
-    chosen = dict([*DEEP.items()][first::4])
-    refused = bounded({name: PLACES[place](family) for name, family in chosen.items()}, tmp_path)
-    assert all("32" in said for said in refused.values()), refused
+    chosen = [("deep", *each) for each in [*DEEP.items()][first::4]]
+    others = [("shallow", *each) for each in [*SHALLOW.items()][first::4]]
+    models = {f"{kind} {name}": PLACES[place](family) for kind, name, family in (*chosen, *others)}
+    refused = bounded(models, tmp_path)
+    assert all("32" in said and name.startswith("deep") for name, said in refused.items()), refused
     assert len(refused) >= len(chosen) // 2
-    shallow = {name: PLACES[place](family) for name, family in [*SHALLOW.items()][first::4]}
-    assert not bounded(shallow, tmp_path)
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("version", [7, 9, 11, 13, 17, 18])
 def test_growing_dimensions_of_older_models(version: int, tmp_path: Path) -> None:
     models = {str(times): gathered(times, version) for times in (1, 4, 6, 24, 60)}
     assert set(bounded(models, tmp_path)) == {"6", "24", "60"}
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("version", [9, 11, 13, 17, 18, 20])
 def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
     """As many as there are elements of some kind: they are left to the runtime, and listed, in older sets as well."""
@@ -197,14 +198,22 @@ def test_channels_that_the_file_does_not_hold(count: int, tmp_path: Path) -> Non
     assert not refused
 
 
+def ranked(rank: int, count: int) -> bytes:
+    """So many operators on a tensor of so many dimensions."""
+    nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(count)]
+    ports = [helper.make_tensor_value_info(f"t{number}", TensorProto.FLOAT, [1] * rank) for number in (0, count)]
+    return bytes(helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:])).SerializeToString())
+
+
 @pytest.mark.parametrize("rank", [33, 1000, 20_000])
 def test_dimensions(rank: int) -> None:
     """None of them is inferred, thousand times over, of a tensor that has so many."""
-    nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(1000)]
-    ports = [helper.make_tensor_value_info(f"t{number}", TensorProto.FLOAT, [1] * rank) for number in (0, 1000)]
-    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]))
     with pytest.raises(ConversionError, match=f"'t0' has {rank} dimensions"):
-        layoutsolve.convert(model.SerializeToString())
+        layoutsolve.convert(ranked(rank, 1000))
+
+
+def test_as_many_dimensions_as_are_read() -> None:
+    assert len(layoutsolve.convert(ranked(32, 2)).model.graph.node) == 2
 
 
 def _beside(name: str, parts: list[tuple[int, int]], dtype: int = TensorProto.FLOAT) -> bytes:
@@ -270,8 +279,11 @@ def test_parts_that_there_are_not(field: str, value: str, tmp_path: Path) -> Non
 
 def test_bounds_of_dimensions() -> None:
     """Inference finds no more dimensions than are bounded, in any test that ONNX has of its operators."""
-    seen = 0
-    for case in importlib.import_module("onnx.backend.test.case.node").collect_testcases(None):
+    seen, cases = 0, importlib.import_module("onnx.backend.test.case.node")
+    for module in pkgutil.iter_modules(cases.__path__):
+        if module.name not in ("averagepool", "lppool", "maxpool"):  # they compute results, which takes seconds
+            importlib.import_module(f"{cases.__name__}.{module.name}")
+    for case in cases._NodeTestCases:
         if case.model is None or case.model.functions:
             continue
         model = ModelProto.FromString(case.model.SerializeToString())

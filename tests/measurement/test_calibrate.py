@@ -27,10 +27,11 @@ from layoutsolve.solver.targets.target_file import default_target, parsed
 FEW = """
 import sys
 from layoutsolve.cli.command_line import main
-from layoutsolve.measurement import alternatives, calibrate, kernels
+from layoutsolve.measurement import alternatives, calibrate, forms, kernels
 groups = alternatives.groups
 alternatives.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
 calibrate.MOST_SPREAD = {most}
+forms.choices = forms.choices if {most} else dict
 sys.exit(main(["calibrate", "-o", {path!r}, *{more!r}]) or 9 * (not kernels._shared))
 """
 """A calibration that takes seconds, since it measures one operator's ways, with threads that models share."""

@@ -25,7 +25,7 @@ def written(folder: Path, name: str, data: bytes) -> str:
     return str(path)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("name", SOURCES)
 def test_facts_are_those_of_the_file(name: str, tmp_path: Path) -> None:
     try:

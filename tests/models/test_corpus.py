@@ -76,7 +76,7 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.members(64)
+@pytest.mark.members(24)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_model(path: Path) -> None:
     reason = KNOWN.get(hashlib.sha256(path.read_bytes()).hexdigest()[:16])
@@ -188,7 +188,7 @@ def bytes_alone() -> list[Path]:
     return [ROOT / each["file"] for each in chosen if ROOT and each["size"] < EXACT]
 
 
-@pytest.mark.members(10)
+@pytest.mark.members(6)
 @pytest.mark.parametrize("path", bytes_alone(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_exact_models(path: Path) -> None:
     source = path.read_bytes()

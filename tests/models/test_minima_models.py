@@ -54,7 +54,7 @@ def squeeze(net: Network, x: int, dense: bool) -> int:
     return net.binary("MUL", x, net.unary("LOGISTIC", gate))
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(7)
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
 @pytest.mark.parametrize("seed", range(6))
 def test_gated_convolutions_need_no_reshape(seed: int, objective: str) -> None:

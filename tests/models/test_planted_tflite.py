@@ -13,6 +13,7 @@ FEWEST = 8
 """The networks that are tried of each."""
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("part", range(3))
 def test_planted_in_tensorflow_lite(part: int) -> None:
     """As few Transposes as were planted where it is called optimal, no more than one above, none less in a second run,

@@ -73,7 +73,7 @@ def board(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_chosen_runs_and_is_proven(seed: int, board: Path) -> None:
     source = network(seed).source

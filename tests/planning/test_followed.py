@@ -47,7 +47,7 @@ def replayed(content: bytes, target: str, **options: Any) -> bool:
     return True
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("block", range(4))
 def test_dimensions_of_size_1(block: int) -> None:
     """Operators have the same layouts in several ways there; what is written depends on which."""

@@ -43,7 +43,7 @@ SOURCES = [*MODELS, "network 3", "network 7", "onnx 0", "onnx 1", "onnx 2"]
 PAIRS = [(name, target) for number, name in enumerate(SOURCES) for target in TARGETS[number % 2 :: 2]]
 
 
-@pytest.mark.members(13)
+@pytest.mark.members(8)
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_a_plan_fits_its_schema(name: str, target: str) -> None:
     """Our own reading of the schema and that of others agree, and the text says all of it."""
@@ -54,7 +54,7 @@ def test_a_plan_fits_its_schema(name: str, target: str) -> None:
     assert layoutsolve.Plan.from_json(plan.to_json()).facts == facts == json.loads(json.dumps(plan.facts))
 
 
-@pytest.mark.members(26)
+@pytest.mark.members(14)
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_the_same_model_is_written_from_a_plan(name: str, target: str) -> None:
     conversion, plan = planned(name, target)

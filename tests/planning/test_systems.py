@@ -241,7 +241,7 @@ def test_channels_that_are_no_blocks() -> None:
     assert [node.op_type for node in made.model.graph.node] == ["Conv"]
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("target", FORMS)
 def test_bytes_are_the_same(target: str) -> None:
     """Quantized networks, per channel too, give the very bytes of the model in which nothing is chosen."""
@@ -314,6 +314,7 @@ def test_offloading_is_chosen(tmp_path: Path) -> None:
     assert kept[0][0] > kept[-1][0] == 0 and kept[0][1] < kept[-1][1]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(
     ("inputs", "floats", "quantized"), [("keep", 1, 0), ("nhwc", 1, 0), ("nchw", 0, 1), ("free", 0, 0)]
 )
@@ -329,7 +330,7 @@ def test_mace(inputs: str, floats: int, quantized: int) -> None:
         assert layoutsolve.verify(source, found).passed
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int) -> None:
     """Plans for all systems run, and have the Transposes that they say."""

@@ -36,7 +36,7 @@ from tests.random_models import network
 from tests.reporting.pages import HOSTILE, chain, custom, data_of, empty, moved, reported, text_of, unmeasured
 
 
-@pytest.mark.members(7)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("seed", range(24))
 def test_all_that_is_written_is_drawn(seed: int) -> None:
     """Every operator of both models once; why each Transpose and Reshape is there at the one that it is told of."""
@@ -152,6 +152,7 @@ def _library(page: str) -> str:
     return max(re.findall(r"<script>(.*?)</script>", page, re.DOTALL), key=len)
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_text(name: str, tmp_path: Path) -> None:
     """No character of a name has a meaning, in the page or in its data; and none moves what is shown."""

@@ -13,7 +13,7 @@ from tests.solver.every_grouping import lower_first
 from tests.solver.every_layout import TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
 
-GRAPHS = 6
+GRAPHS = 4
 """The random graphs of each family for each objective."""
 
 FAMILIES: tuple[Callable[[int], Graph], ...] = (mixed_graph, broadcast_graph)

@@ -81,7 +81,7 @@ def random_table(seed: int) -> Target:
 def test_forms_of_a_table_are_the_cheapest(objective: str) -> None:
     """Where a target has forms of its own, in other orders, in blocks and at prices, no other orders are cheaper."""
     optimal = charged = 0
-    for seed in range(36):
+    for seed in range(24):
         found = assign(random_graph(seed, 7), objective=objective, target=random_table(seed))
         if found.status != "optimal":
             continue
@@ -92,7 +92,7 @@ def test_forms_of_a_table_are_the_cheapest(objective: str) -> None:
         assert (seed, best.ranks) == (seed, best.known)
         optimal += 1
         charged += any(best.known)
-    assert optimal > 25 and charged > 15
+    assert optimal > 16 and charged > 10
 
 
 @pytest.mark.parametrize("target", TARGETS)

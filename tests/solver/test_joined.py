@@ -66,7 +66,7 @@ def test_nothing_that_is_fused_is_parted(family: object, seed: int, tmp_path: Pa
     assert fused(found, tmp_path / "model.onnx") >= fused(source, tmp_path / "source.onnx")
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-nodes", "min-latency"])
 @pytest.mark.parametrize("family", [each for each in FAMILIES if each.__name__ in ("convnext", "mixer", "recurrent")])
 def test_that_costs_nothing(family: object, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:

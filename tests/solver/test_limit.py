@@ -108,7 +108,7 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             computes_the_same(graph, found)
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> None:
@@ -268,7 +268,7 @@ def test_seconds_are_held() -> None:
     assert found.ended in ("", "seconds")
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("largest", "most"), [("CONSTRAINTS", 0), ("CONSTRAINTS", 30), ("CONSTRAINTS", 300), ("TERMS", 60), ("TERMS", 600)]

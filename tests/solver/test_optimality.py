@@ -122,6 +122,7 @@ def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     assert ranked(found.price, tiers)[:3] == ranked(expected.price, tiers)[:3]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(
     ("seed", "size", "objective"),
     [

@@ -54,6 +54,7 @@ def test_what_was_planted_is_found(operator: str, seed: int) -> None:
     assert improved(found) is None
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", ["min-transpose", "min-executed"])
 def test_a_second_conversion_betters_nothing_that_is_proven(objective: str) -> None:
     """Of graphs whose operators are as slow in one layout as fast in another, and of networks of few kinds of layers.

@@ -30,7 +30,7 @@ def viewed(seed: int) -> Graph:
     return b.graph(*ends or [b.relu(view)])
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_no_strategy_needs_fewer(objective: str) -> None:
     feasible = 0

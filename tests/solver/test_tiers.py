@@ -39,7 +39,7 @@ def claims(found: Assignment, least: Sequence[int]) -> Counter[str]:
     return Counter(tier.status for tier in found.tiers)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("relaxed", [True, False])
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-nodes"])
 def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ def unit_graph(seed: int) -> tuple[Graph, int]:
     return b.graph(*ends), planted
 
 
+@pytest.mark.members(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_no_more_operators_than_were_planted(part: int) -> None:

@@ -145,6 +145,7 @@ def sigmoids(bias: float, seed: int) -> bytes:
     return build.finish(y)
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize(("seed", "bias"), enumerate([-2.0, -9.0, -12.0, -20.0, -40.0]))
 def test_sigmoids_near_zero(seed: int, bias: float) -> None:
     """ONNX Runtime's errors do not shrink with them; where they are larger than these, others are told apart."""
@@ -154,6 +155,7 @@ def test_sigmoids_near_zero(seed: int, bias: float) -> None:
         assert layoutsolve.verify(source, layoutsolve.convert(sigmoids(bias + 0.3, seed))).verdict == "FAIL"
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("scale", [1e-35, 1e-7])
 def test_products_that_overflow(dtype: str, scale: float) -> None:
@@ -170,6 +172,7 @@ def test_products_that_overflow(dtype: str, scale: float) -> None:
     assert layoutsolve.verify(source, broken(found, "another operator", 0)).verdict == "FAIL"
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize(("dtype", "scale"), [("int8", 1e-35), ("uint8", 7e-9), ("int16", 1e-7)])
 def test_differences_in_steps_of_nothing(dtype: str, scale: float) -> None:
     """A scale of what is 0 always: LiteRT's difference of a number and itself is 1 there, and what follows is judged.

@@ -83,7 +83,7 @@ ENDS = {"inputs": "nchw", "outputs": "nchw"}
 WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": "free"})
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("seed", range(len(WAYS)))
 def test_a_fault_is_named(seed: int) -> None:

@@ -67,6 +67,7 @@ def verified(source: onnx.ModelProto, written: onnx.ModelProto, *, rounds: bool 
     )
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("normal", ["LayerNormalization", "InstanceNormalization"])
 def test_roundings_that_become_many_steps(normal: str) -> None:
     """Each operator is right by itself, so the whole is; with other weights the layer is named that is off."""
@@ -82,6 +83,7 @@ def test_roundings_that_become_many_steps(normal: str) -> None:
     assert departure.departure.operator == "MatMul"
 
 
+@pytest.mark.members(4)
 @pytest.mark.parametrize("apart, fault", [(1e-6, 0), (1e-5, 0), (1e-3, 0), (1e-5, 1e-5), (1e-3, 1e-4), (0.1, 1e-2)])
 def test_last_bits_that_become_large(apart: float, fault: float) -> None:
     """Sums that are alike to some bits are normalized: what is left of these bits is noise as far as the source itself

@@ -34,7 +34,7 @@ def test_there_are_cases() -> None:
     assert len(CASES) == 5
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("name", CASES)
 def test_states_are_compared(name: str) -> None:
     case: Case = CASES[name]

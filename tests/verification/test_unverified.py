@@ -16,6 +16,7 @@ from layoutsolve.verification import onnx_source
 from layoutsolve.verification.input_sampling import DISTRIBUTIONS, Limits, drawn, limits
 from layoutsolve.verification.output_accuracy import MOST
 from layoutsolve.verification.refusals import RefusedError
+from layoutsolve.verification.undefined_results import undefined
 from tests.builder import Builder
 
 
@@ -160,3 +161,26 @@ def test_sizes_with_which_litert_gives_no_numbers() -> None:
     assert found.verdict == "not verified" and "no numbers" in found.refusal
     known = {"x": np.ones((1, 1, 20_000), np.float32)}
     assert layoutsolve.verify(source, layoutsolve.convert(source), data=known).verdict == "pass"
+
+
+@pytest.mark.parametrize("known", ["given", "constant", "unknown"])
+def test_of_equal_boxes_any_may_be_chosen(known: str) -> None:
+    """Those of one score, and those without an area; of boxes that nobody knows nothing is said."""
+    apart = np.array([[0, 0, 1, 1], [0, 2, 1, 3], [2, 0, 3, 1]], np.float32)
+    flat = [np.where((np.arange(3) == 1)[:, None], np.float32(row), apart) for row in ([0, 2, 0, 3], [0, 2, 1, 2])]
+    different, equal = np.array([0.5, 0.7, 0.6], np.float32), np.array([0.5, 0.7, 0.5], np.float32)
+    ways = [(apart, different, False), (apart, equal, True), *((boxes, different, True) for boxes in flat)]
+    for boxes, scores, tied in ways:
+        builder = Builder()
+        constant = {name: each for name, each in (("b", boxes), ("s", scores)) if known == "constant"}
+        ends = [builder.constant(*each) for each in constant.items()]
+        ends = ends or [builder.input(name, each.shape) for name, each in (("b", boxes), ("s", scores))]
+        given = (np.int32(2), np.float32(0.5), np.float32(0))
+        limits = [builder.constant(f"limit{number}", each) for number, each in enumerate(given)]
+        made = [builder.tensor("chosen", (2,), "int32"), builder.tensor("count", (), "int32")]
+        builder.operator("NON_MAX_SUPPRESSION_V4", [*ends, *limits], made)
+        subgraph = parse(builder.finish(*made)).subgraphs[0]
+        truth = dict(zip(ends, (boxes, scores), strict=True)) if known == "given" else {}
+        chosen = np.zeros(2, np.int32), np.ones(2, np.int32)
+        found = undefined(subgraph, subgraph.operators[0], truth, *chosen, lambda: None)
+        assert (found is not None and found.all()) == (tied and known != "unknown")

@@ -258,13 +258,14 @@ FAMILIES: Mapping[str, Callable[[], Family]] = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name: str) -> None:
-    for operator, case in FAMILIES[name]():
+    for number, (operator, case) in enumerate(FAMILIES[name]()):
         model, given = case.model(operator)
         expected = results(model, given)
         written = layoutsolve.convert(model, to="tflite").content("")
-        found, delegated = (litert().run(written, given, delegate=delegate).results for delegate in (False, True))
-        again = results(onnx.load_from_string(layoutsolve.convert(model).content("")), given)
-        for one, *others in zip(expected, found, delegated, again, strict=True):
+        found = [litert().run(written, given, delegate=delegate).results for delegate in (False, True)]
+        if not number % 4:
+            found.append(results(onnx.load_from_string(layoutsolve.convert(model).content("")), given))
+        for one, *others in zip(expected, *found, strict=True):
             for other in others:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (operator, case.attributes)
                 np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
@@ -510,6 +511,7 @@ BOUNDS = (0, 1, 3, -1, -2, -7, 7, 1 << 40, -(1 << 40))
 """Where parts of a dimension begin and end: at, between and beyond its ends."""
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("step", [1, 2, -1, -2])
 def test_parts_of_dynamic_sizes(step: int) -> None:
     """Parts count from either end, of as many elements as there are; those that go backwards are all, or refused."""

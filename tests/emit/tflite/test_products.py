@@ -221,3 +221,41 @@ def test_layers_of_int16_have_two_dimensions(dtype: str, steps: int) -> None:
     given = [data if known is None else (data * 30).astype(dtype)]
     for one, other in zip(litert().run(source, given).results, litert().run(written, given).results, strict=True):
         assert np.abs(one.astype(np.float64) - other).max() <= (1e-5 if known is None else 1)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("types", [("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8"), ("int8", "uint8")])
+def test_int8_products_are_those_of_kernels(types: tuple[str, str], axis: int | None) -> None:
+    """Of one scale or of one for each column, in types that a kernel multiplies; of others it is one of floats."""
+    random, (data, stored) = np.random.default_rng(0), types
+    scales = random.uniform(0.01, 0.02, 1 if axis is None else (6, 5)[axis]).astype(np.float32)
+    held = [
+        numpy_helper.from_array(random.integers(0, 100, (6, 5)).astype(stored), "w"),
+        numpy_helper.from_array(scales if axis is not None else scales[0], "scales"),
+        numpy_helper.from_array(np.zeros_like(scales if axis is not None else scales[0], stored), "zeros"),
+        numpy_helper.from_array(np.float32(0.05), "step"),
+        numpy_helper.from_array(np.array(0, data), "zero"),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "step", "zero"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "scales", "zeros"], ["v"], axis=axis or 0),
+        helper.make_node("MatMul", ["d", "v"], ["m"]),
+        helper.make_node("QuantizeLinear", ["m", "step", "zero"], ["o"]),
+        helper.make_node("DequantizeLinear", ["o", "step", "zero"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (4, 6)), ("y", (4, 5)))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    given = (random.integers(0, 9, (4, 6)) * np.float32(0.05)).astype(np.float32)
+    (expected,) = OnnxRuntime(source.SerializeToString(), level="none").run({"x": given})
+    written = layoutsolve.convert(source, to="tflite").content("")
+    part = parse(written).subgraphs[0]
+    kinds = {
+        part.tensors[each.outputs[0]].dtype
+        for each in part.operators
+        if each.name in ("FULLY_CONNECTED", "BATCH_MATMUL")
+    }
+    axes = {("int8", "int8"): (None, 1), ("uint8", "uint8"): (None,), ("uint8", "int8"): (None, 1)}.get(types, ())
+    assert (kinds == {"float32"}) == (axis not in axes)
+    np.testing.assert_allclose(litert().run(written, [given]).results[0], expected, atol=0.0501)

@@ -69,7 +69,7 @@ def model(op: str, seed: int) -> bytes:
     )
 
 
-@pytest.mark.members(11)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_operands_of_more_dimensions(op: str) -> None:
     """Each gives what ONNX Runtime gives, or is refused."""

@@ -28,6 +28,7 @@ def source(before: Sequence[int], split: Sequence[int], behind: Sequence[int]) -
     )
 
 
+@pytest.mark.members(2)
 @pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < OPSET or onnxruntime.__version__ < "1.32", reason="they do not know the mode"
 )

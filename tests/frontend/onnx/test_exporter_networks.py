@@ -26,6 +26,7 @@ def feeds(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
     return found
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(40, 60))
 def test_bytes_are_read_as_images(seed: int) -> None:
     """ONNX Runtime has 8-bit images channels-last: a Transpose before a convolution is none there. It is not spared by

@@ -48,7 +48,7 @@ def alike(model: onnx.ModelProto, result: onnx.ModelProto, feeds: dict[str, np.n
             assert np.allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_results_stay(seed: int) -> None:
     writer, source = random_flow(seed, dynamic=seed % 3 == 0)

@@ -213,7 +213,7 @@ def same(one: Array, other: Array) -> bool:
 FEEDS = {"x": np.ones(1, np.float32)}
 
 
-@pytest.mark.members(27)
+@pytest.mark.members(20)
 @pytest.mark.parametrize("op", sorted(constant_kernels.KERNELS))
 def test_edges(op: str) -> None:
     """Whatever ONNX Runtime computes of constants is what the written model gives."""

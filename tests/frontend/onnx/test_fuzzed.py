@@ -36,6 +36,7 @@ def _failures(mutants: list[onnx_mutants.Mutant]) -> list[str]:
     return [f"{by_number[n].name}: {v.word} {v.detail}" for n, v in found.items() if v.word in onnx_mutants.FAILURES]
 
 
+@pytest.mark.members(6)
 @pytest.mark.parametrize("op", SCHEMAS)
 def test_models_of_one_operator(op: str) -> None:
     """Some models of every change of an operator's schema."""

@@ -29,7 +29,7 @@ def listed(model: onnx.ModelProto, ir_version: int) -> list[str]:
     return [each.name for each in model.graph.initializer]
 
 
-@pytest.mark.members(6)
+@pytest.mark.members(4)
 @pytest.mark.parametrize("ir_version", [3, 4, 8])
 @pytest.mark.parametrize("seed", range(10))
 def test_random_models(seed: int, ir_version: int) -> None:

@@ -95,6 +95,7 @@ def check_nothing_lost(source: onnx.ModelProto, found: layoutsolve.Conversion) -
         assert told[0] < 11 or any(told[1] == node.op_type for node in nodes_of(found.model.graph))
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("seed", range(22))
 def test_nothing_is_lost_in_any_opset(seed: int) -> None:
     """Operators are as they are in the source's own operator set, wherever it has them."""

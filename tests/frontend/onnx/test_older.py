@@ -92,6 +92,7 @@ def test_masks_that_nothing_reads_are_left_out(opset: int, inner: bool) -> None:
     )
 
 
+@pytest.mark.members(10)
 @pytest.mark.parametrize(("opset", "op"), [*product((7, 9, 11, 12, 13, 18), ("Hardmax", "Softmax", "LogSoftmax"))])
 def test_an_axis_was_all_from_it_on(opset: int, op: str) -> None:
     for axis in (None, 0, 1, 2):

@@ -61,7 +61,7 @@ def quantized(model: ModelProto) -> bool:
     )
 
 
-@pytest.mark.members(12)
+@pytest.mark.members(8)
 @pytest.mark.parametrize("seed", range(30))
 def test_results_stay(seed: int) -> None:
     kinds = (random_model, random_flow, random_stored)
@@ -71,7 +71,7 @@ def test_results_stay(seed: int) -> None:
     agrees(source, feeds, 0.12 if quantized(source) else 0)
 
 
-@pytest.mark.members(15)
+@pytest.mark.members(10)
 @pytest.mark.parametrize("opset", range(7, 18))
 @pytest.mark.parametrize("seed", range(4))
 def test_older_operator_sets(seed: int, opset: int) -> None:
@@ -119,7 +119,7 @@ MOVING: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
 ]
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("dtype", STORED)
 def test_what_is_stored_moves_where_a_kernel_moves_it(dtype: str) -> None:
     """Whatever reads dequantized numbers, loads and computes the same for every type that they are stored as; every
@@ -177,6 +177,7 @@ UNARY = [
 ]
 
 
+@pytest.mark.members(20)
 @pytest.mark.parametrize("later", ["Transpose", "Relu"])
 @pytest.mark.parametrize("case", range(len(UNARY)))
 def test_unknown_rank_is_no_rank(case: int, later: str) -> None:
@@ -249,6 +250,7 @@ def test_what_nobody_reads_is_not_judged() -> None:
     assert [node.op_type for node in layoutsolve.convert(source.SerializeToString()).model.graph.node] == ["Relu"]
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("number", [0.0, 1.0, -2.5, 1e30])
 @pytest.mark.parametrize("axes", [(0, 2, 3), (0, 1, 2, 3), (1, 2, 3), (2, 3), (3,), (-3, -1)])
 def test_normalised_constants(axes: tuple[int, ...], number: float) -> None:

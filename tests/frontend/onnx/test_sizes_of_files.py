@@ -94,7 +94,7 @@ def test_sizes_with_which_the_runtime_ends_are_passed_over() -> None:
     assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("size", [1, 2, 64, 512])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_sizes_with_which_a_model_runs_are_found(axis: int, size: int) -> None:

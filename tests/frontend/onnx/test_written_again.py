@@ -42,6 +42,7 @@ def test_what_is_told_is_of_the_model_that_is_written(seed: int) -> None:
         assert found.report["hidden_transposes"] == found.price.hidden
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("seed", range(24))
 def test_what_is_told_of_a_model_that_was_written_is_of_that_model(seed: int) -> None:
     """A convolution that has become a product costs otherwise as that, so that fewer might be possible by now."""

@@ -70,7 +70,7 @@ def test_weights_of_bytes(op: str, seed: int) -> None:
     assert kinds[op] == 1 and not kinds["Loop"]
 
 
-@pytest.mark.members(20)
+@pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("op", "odd"), [(op, odd) for op, odd in product(CELLS, ODD) if odd not in ONLY or op in ONLY[odd]]

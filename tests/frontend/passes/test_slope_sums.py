@@ -30,6 +30,7 @@ def model(slope: float, dtype: str, zero: int, both: bool) -> onnx.ModelProto:
     )
 
 
+@pytest.mark.members(8)
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", 3), ("uint8", 140)])
 @pytest.mark.parametrize("slope", [0.1, 0.2, 0.013])
 @pytest.mark.parametrize("both", [False, True])

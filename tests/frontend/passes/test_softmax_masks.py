@@ -141,7 +141,7 @@ def compared(network: Attention) -> Counter[str]:
     return Counter(each.name for each in parse(written).subgraphs[0].operators)
 
 
-@pytest.mark.members(24)
+@pytest.mark.members(16)
 @pytest.mark.parametrize("seed", range(120))
 def test_hidden_rows(seed: int) -> None:
     """Masks that may hide rows leave a product, whatever they are made of."""

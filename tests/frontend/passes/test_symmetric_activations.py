@@ -52,7 +52,7 @@ def test_one_operator(seed: int) -> None:
             assert value.dtype == "int8" and not value.quant.zero_point.any()
 
 
-@pytest.mark.members(11)
+@pytest.mark.members(7)
 @pytest.mark.parametrize("seed", range(24))
 def test_models(seed: int) -> None:
     """No zero point is left in random networks; types of inputs and outputs are the source's; the results are those of

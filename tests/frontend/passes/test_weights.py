@@ -45,6 +45,7 @@ def network(seed: int, product: str, dtype: str, activation: str = "uint8", besi
     return b.graph(*results), weights
 
 
+@pytest.mark.members(20)
 @pytest.mark.parametrize("dtype", RANGES)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("activation", ["uint8", "int8", "float32"])

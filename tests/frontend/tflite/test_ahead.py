@@ -13,6 +13,7 @@ import pytest
 import layoutsolve
 from layoutsolve.frontend.tflite.constant_kernels import NUMBERS
 from layoutsolve.ir.graph import Array
+from layoutsolve.verification.runtimes import LEVELS
 from tests.builder import Builder, Quant
 from tests.truth import litert, same
 
@@ -235,3 +236,23 @@ def test_operators_without_options(operator: str, constant: bool) -> None:
         each.builtinOptions, each.builtinOptionsType = None, 0
     builder.operator("ADD", [x, made], [result], {})
     same(builder.finish(result), [numbers[::-1].copy()], 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("indices", "folded"),
+    [
+        *(([1], True), ([1, 2], True), ([[0], [2]], True), ([[[0, 1]], [[2, 3]]], True)),
+        *(([[1]] * 6, True), ([[1]] * 7, False)),
+    ],
+)
+def test_elements_are_gathered_where_they_are_not_many(indices: Any, folded: bool) -> None:
+    """No more than twice as many as there are, or a few thousand."""
+    data = np.random.default_rng(0).uniform(-1, 1, (3, 4, 2000 if len(indices) > 5 else 2)).astype(np.float32)
+    places = np.array(indices, np.int32)
+    shape = data[tuple(np.moveaxis(places, -1, 0))].shape
+    builder = Builder()
+    x, made, result = (builder.input("x", shape), builder.tensor("made", shape), builder.tensor("result", shape))
+    builder.operator("GATHER_ND", [builder.constant("data", data), builder.constant("places", places)], [made], {})
+    builder.operator("ADD", [x, made], [result], {})
+    found = same(builder.finish(result), [np.ones(shape, np.float32)], levels=LEVELS[:1])
+    assert any(node.op_type == "GatherND" for node in found.model.graph.node) != folded

@@ -106,6 +106,19 @@ def test_condition_of_many_elements() -> None:
         read(builder.finish(out))
 
 
+def test_texts_out_of_branches() -> None:
+    """One or the other, which no operator of ONNX gives: that is said."""
+    builder = Builder()
+    inputs = [builder.input("condition", (), "bool"), *(builder.input(name, (3,), "string") for name in "ab")]
+    out = builder.tensor("out", (3,), "string")
+    builder.operator("IF", inputs, [out], {"then_subgraph_index": 1, "else_subgraph_index": 2})
+    for place in range(2):
+        part = builder.part()
+        part.outputs([part.input(name, (3,), "string") for name in "ab"][place])
+    with pytest.raises(UnsupportedError, match="it carries a string from iteration to iteration or out of a branch"):
+        read(builder.finish(out))
+
+
 def test_assignment_in_a_branch() -> None:
     """The variable would hold one thing or another afterwards."""
 

@@ -294,3 +294,32 @@ def test_shared_vectors_do_not_grow() -> None:
     raw += bytes([len(raw) - before, 10 << 2, 1])
     with pytest.raises(ModelError, match="too many"):
         decode(bytes(raw))
+
+
+def number(value: int) -> bytes:
+    """A whole number as protocol buffers have it: seven bits in a byte, negative ones as 64 bits."""
+    value &= (1 << 64) - 1
+    groups = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
+
+
+def part(place: int, content: bytes) -> bytes:
+    """A field that has a length."""
+    return number(place << 3 | 2) + number(len(content)) + content
+
+
+def test_options_of_any_size_are_read() -> None:
+    """Numbers and texts of one byte and of many, alone and in lists, packed or one by one."""
+    sizes = [0, 1, 127, 128, 300, 1 << 14, 1 << 31, (1 << 63) - 1]
+    integers = (*sizes, *(-each for each in sizes[1:]))
+    runs = b"".join(map(number, integers)), b"".join(number(3 << 3) + number(each) for each in integers)
+    contents: dict[str, tuple[bytes, object]] = {
+        **{f"number {each}": (number(3 << 3) + number(each), each) for each in integers},
+        **{f"text {size}": (part(2, b"a" * size), "a" * size) for size in (1, 127, 128, 20_000)},
+        "packed": (part(1, part(3, runs[0])), integers),
+        "one by one": (part(1, runs[1]), integers),
+        "texts": (part(1, part(2, b"a" * 200) + part(2, b"b")), ("a" * 200, "b")),
+    }
+    written = [part(5, part(1, key.encode()) + part(2, content)) for key, (content, _) in contents.items()]
+    operator, attributes = node_def(part(1, b"node") + part(2, b"Operator") + b"".join(written))
+    assert (operator, attributes) == ("Operator", {key: value for key, (_, value) in contents.items()})

@@ -55,3 +55,10 @@ def test_refused(source: bytes, message: str) -> None:
 def test_hard_suppression_is_one_operator() -> None:
     nodes = layoutsolve.convert(suppression()).model.graph.node
     assert sum(node.op_type == "NonMaxSuppression" for node in nodes) == 1
+
+
+@pytest.mark.parametrize(("boxes", "times"), [(6, 1), (256, 1), (257, 2)])
+def test_overlaps_of_few_boxes_are_computed_at_once(boxes: int, times: int) -> None:
+    """Of each with each, where there are not too many; else with the one that is chosen, in each round but the last."""
+    written = layoutsolve.convert(suppression(shape=(boxes, 4), sigma=0.5)).model.graph.node
+    assert [node.op_type for node in written].count("Exp") == times

@@ -12,6 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import OptionError
+from layoutsolve.frontend.tflite.operators.shared import dynamic_products
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.verify import verify
 from tests.builder import Builder, Quant
@@ -78,6 +79,7 @@ def integers(found: layoutsolve.Conversion) -> bool:
     return written
 
 
+@pytest.mark.members(14)
 @pytest.mark.parametrize("seed", range(24))
 def test_products_are_those_of_litert(tmp_path: Path, seed: int) -> None:
     layer, weights = dense(seed), ("unsigned", "signed")[seed % 2]
@@ -142,3 +144,13 @@ def test_what_stays_in_floats_is_held_against_floats(tmp_path: Path, seed: int) 
     assert told.passed and told.outputs[0].rounded is not None
     twin = verify(source, found.model)
     assert not twin.agrees
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_that_integers_do_not_hold_stay_floats(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = dense(seed, (4,))
+    columns = layer.x.shape[-1]
+    for most in (columns, columns - 1):
+        monkeypatch.setattr(dynamic_products, "_MOST_COLUMNS", most)
+        found = layoutsolve.convert(layer.source, dynamic="integer", target=target(tmp_path, 1, 1))
+        assert integers(found) == (most == columns)

@@ -65,7 +65,7 @@ def test_compressed_weights_are_named(dtype: str) -> None:
         layoutsolve.convert(builder.finish(y))
 
 
-@pytest.mark.members(9)
+@pytest.mark.members(6)
 @pytest.mark.parametrize("quant", ["qdq", "exact"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -64,7 +64,7 @@ def counting(
     return builder.finish(*results)
 
 
-@pytest.mark.members(4)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_number_of_turns(comparison: str, turned: bool) -> None:

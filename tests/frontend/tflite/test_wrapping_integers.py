@@ -28,6 +28,7 @@ def test_reductions(name: str, dtype: str, axes: tuple[int, ...]) -> None:
     same(made.finish(result), [_any(dtype)])
 
 
+@pytest.mark.members(18)
 @pytest.mark.parametrize("window", [(1, 2, 1), (2, 3, 1), (3, 7, 5)], ids=str)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("function", ["ADD", "MUL"])

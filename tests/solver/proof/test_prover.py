@@ -81,7 +81,7 @@ def proven(problem: LayoutProblem, tiers: Levels, counts: Counter[str]) -> list[
     return found
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_random_graphs(objective: str) -> None:
     """Every tier of the optimum is proven, over orders and over layouts, the Reshapes among them."""
@@ -202,6 +202,7 @@ def test_a_price_that_is_not_the_lowest() -> None:
     assert bound == best[0]
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_answers(objective: str) -> None:
     """What the solver calls optimal is proven in every tier, the Reshapes of the chosen orders among them."""

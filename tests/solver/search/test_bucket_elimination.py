@@ -44,6 +44,7 @@ def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProb
                 yield problem, domains, component
 
 
+@pytest.mark.members(3)
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
 def test_rows_equal_enumeration(objective: str) -> None:
     """The least of all tiers, wherever what is open at a variable comes from."""
@@ -62,7 +63,7 @@ def test_rows_equal_enumeration(objective: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes", "min-latency"])
 def test_groupings_equal_enumeration(objective: str) -> None:
     """The same where Reshapes count, which readers of one order share; or alone, as in pieces of a problem."""

@@ -94,7 +94,7 @@ def test_dual_values(seed: int) -> None:
 def test_components_equal_enumeration(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least of all tiers that count, and bounds that meet it, whether operators can be eliminated or not."""
     tiers, compared = coarse_levels(OBJECTIVES[objective]) or OBJECTIVES[objective], 0
-    for seed in range(24):
+    for seed in range(12):
         statement = Statement(random_graph(seed, 9, CONTROL))
         problem = statement.layouts() if coarse_levels(OBJECTIVES[objective]) is None else statement.orders()
         domains = [list(range(min(3, len(operator.rows)))) for operator in problem.operators]
@@ -112,7 +112,7 @@ def test_components_equal_enumeration(objective: str, monkeypatch: pytest.Monkey
                 rows = [found.rows.get(number, 0) for number in range(len(domains))]
                 assert ranked(price_of_component(problem, rows, component), tiers) == found.bounds == least
             compared += 1
-    assert compared >= 8
+    assert compared >= 4
 
 
 def test_the_relaxation_is_tight_where_moves_cost_alike() -> None:

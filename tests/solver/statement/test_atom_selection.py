@@ -46,7 +46,7 @@ def least(statement: Statement, without: Collection[int]) -> tuple[int, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", STAGED)
 def test_what_is_left_out_makes_it_cheaper(objective: str) -> None:
     """The more is left out, the less the least price; that of nothing is nothing, and mostly little is lost."""
@@ -68,6 +68,7 @@ def seen(orders: Order, factors: list[int], without: Collection[int]) -> Order:
     return tuple(atom for atom in orders if factors[atom] not in without)
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("objective", ["min-executed", "min-latency"])
 def test_every_row_is_shown_by_one_that_costs_no_more(objective: str) -> None:
     """Of all rows of the rules' forms, whether or not closure leads to them."""

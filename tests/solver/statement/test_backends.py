@@ -70,7 +70,7 @@ def target(own: list[Line], crossing: int, chooses: bool) -> Target:
     return replace(shipped("onnx"), name="arm", table=table)
 
 
-@pytest.mark.members(5)
+@pytest.mark.members(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_nothing_is_cheaper_than_what_is_chosen(seed: int) -> None:
     graph, ends = network(seed), ("keep", "free")[seed % 2]
@@ -127,7 +127,7 @@ def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int) -> None:
     """All partitions, each with the lines of the backends that its operators run in and solved by itself."""

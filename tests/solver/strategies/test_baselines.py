@@ -19,6 +19,7 @@ def written(graph: Graph, op: str) -> int:
     return sum(node.op == op for node in graph.nodes)
 
 
+@pytest.mark.members(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_graph_as_it_stands(seed: int) -> None:
     """`transpose` has the Transposes of the graph, and its Reshapes. One more is said to be where dimensions of size 1

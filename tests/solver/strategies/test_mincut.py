@@ -76,7 +76,7 @@ def compared(problem: LayoutProblem, levels: Levels, counts: Counter[str]) -> No
     counts["whole" if not refused else "in part"] += 1
 
 
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 150), ("min-bytes", 100), ("min-executed", 100)])
 def test_random_graphs(objective: str, graphs: int) -> None:
     """Two thirds of the graphs lie within two orders as a whole; every component that does comes to the optimum."""
@@ -220,6 +220,7 @@ def test_constants_do_not_count() -> None:
     assert cut(wider, every_row(wider), component, TIERS).rows[1] in (0, 2)
 
 
+@pytest.mark.members(1)
 @pytest.mark.parametrize("fault", ["unproven", "left out"])
 def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels that depend on groupings which are not proven, or on candidates, some left out, are feasible above 0."""

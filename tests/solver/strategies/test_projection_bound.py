@@ -50,7 +50,7 @@ def cheapest(graph: Graph, objective: str) -> Solution:
     return cheapest_orders(Statement(graph, goal=goal), coarse_levels(goal.levels) or (), Limit(6_000_000))
 
 
-@pytest.mark.members(3)
+@pytest.mark.members(2)
 @pytest.mark.parametrize("objective", STAGED)
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_what_is_claimed_with_few_candidates(objective: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +82,7 @@ def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> Non
         assert ranked(price(found.problem, found.rows), tiers) == found.values
 
 
+@pytest.mark.members(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_bounds_are_proven_again(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_what_is_known(name: str) -> None:
         layoutsolve.convert(two_images(), target=name, objective="min-latency")
 
 
-@pytest.mark.members(14)
+@pytest.mark.members(9)
 @pytest.mark.parametrize("name", COUNTED)
 @pytest.mark.parametrize("seed", range(6))
 def test_shares(name: str, seed: int) -> None:

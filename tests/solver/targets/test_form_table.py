@@ -194,6 +194,15 @@ def test_what_fits_no_form() -> None:
         assert found.price.transposes == 0
 
 
+def test_letters_of_an_input_that_is_not_there() -> None:
+    builder = GraphBuilder()
+    graph = builder.graph(builder.relu(builder.input(1, 8, 8, 4)))
+    letters = "[[forms]]\noperators = ['Relu']\ndata = 'NHWC'\n"
+    assert assign(graph, target=read(letters)).price.transposes == 0
+    with pytest.raises(OptionError, match=r"no form of the target fits Relu of .*: it has no kernel"):
+        assign(graph, target=read(f"{letters}kernel = 'OHWI'\n"))
+
+
 def test_a_policy_ends_the_lines() -> None:
     """What is behind it is not about these operators any more."""
     target = read(form(policy="'any'", match="{ kernel = ['1x1'] }") + form(data="'NHWC'", kernel="'OHWI'"))

@@ -114,6 +114,7 @@ def simple(graph: Graph, target: Target) -> list[str]:
     return [node.op_type for node in optimised(written).graph.node]
 
 
+@pytest.mark.members(16)
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_constants_are_folded(seed: int, single: bool) -> None:

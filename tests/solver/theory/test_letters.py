@@ -123,6 +123,7 @@ def test_rows(operator: str, seed: int) -> None:
     run_rows(operator, seed)
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("operator", LETTERED)
 def test_rows_in_blocks(operator: str) -> None:
     """Forms of ends in another order are there, and such in blocks."""
@@ -131,6 +132,7 @@ def test_rows_in_blocks(operator: str) -> None:
     assert all(name.partition("_")[0] == operator for name in called)
 
 
+@pytest.mark.members(7)
 @pytest.mark.parametrize("operator", OTHERS)
 def test_rows_without_letters(operator: str) -> None:
     """An operator that takes any layout may be fixed to one."""

@@ -59,6 +59,7 @@ def test_moves_take_the_fewest_reshapes(atoms: int) -> None:
             assert (order(stored), order(moved), steps.target or moved) == (source_order, wanted, target)
 
 
+@pytest.mark.members(12)
 @pytest.mark.parametrize("seed", range(20))
 def test_transposes_are_as_fast_as_what_they_move_allows(seed: int) -> None:
     """Nothing of size 1 is in the way of what a move writes, however it is grouped."""

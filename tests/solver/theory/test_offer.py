@@ -98,7 +98,7 @@ def pooled(seed: int) -> tuple[Graph, Random]:
 def test_a_way_with_factors_of_its_own(blocks: tuple[Target, int]) -> None:
     """Where its factors cannot be linked it is not available, and the others are what they are without it."""
     counts = {True: 0, False: 0}
-    for seed in range(40):
+    for seed in range(24):
         graph, random = pooled(seed)
         boundary, permutations = random_ends(graph, random)
         statement = Statement(graph, boundary, Goal(target=blocks[0]))
@@ -110,11 +110,12 @@ def test_a_way_with_factors_of_its_own(blocks: tuple[Target, int]) -> None:
         assert {"channels-first, float32"} <= {*kinds} <= {"channels-first, float32", "blocked"}
         counts["blocked" in kinds] += 1
         data = feeds(graph, seed)
+        truth = run(graph, data)
         for assignment in samples(statement, random):
-            check(graph, assignment, permutations, data, run(graph, data))
+            check(graph, assignment, permutations, data, truth)
         found = [solved(graph, target, boundary).price.transposes for target in (blocks[0], default_target())]
         assert found[0] <= found[1]
-    assert counts[True] >= 5 and counts[False] >= 5
+    assert counts[True] >= 3 and counts[False] >= 3
 
 
 def test_blocks_are_chosen(blocks: tuple[Target, int]) -> None:

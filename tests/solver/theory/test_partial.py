@@ -102,7 +102,7 @@ def transposes(graph: Graph, boundary: Boundary, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@pytest.mark.members(2)
+@pytest.mark.members(1)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_never_worse_than_opaque(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in SEEDS:

@@ -11,6 +11,8 @@ from layoutsolve.emit import apply
 from layoutsolve.ir.graph import symbol
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.theory.offer import rule_of
+from layoutsolve.solver.theory.rule import Site
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.theory.test_rules import check, samples
 
@@ -89,3 +91,17 @@ def test_a_product_is_turned_as_it_is_read(turned: tuple[bool, bool]) -> None:
     y = builder.op("MatMul", x, builder.weights(6, 8), shape=(1, 4, 8))
     y = builder.relu(builder.transpose(y, 0, 2, 1) if after else y)
     assert assign(builder.graph(y), objective="min-transpose").price.transposes == 0
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("others", range(6))
+def test_ways_to_merge_are_those_of_few_dimensions(others: int, batch: int) -> None:
+    """Each lies by itself, before the batch or behind it, which is the same for a batch of size 1, and the batch before
+    the time or behind it; of more dimensions none is merged.
+    """
+    b = GraphBuilder()
+    shape = (batch, 3, *(2,) * others)
+    lengths = b.constant(np.full(batch, 2), "int64")
+    graph = b.graph(b.op("ReverseSequence", b.input(*shape), lengths, shape=shape, batch_axis=0, time_axis=1))
+    ways = rule_of(Site(graph, graph.nodes[-1])).ways
+    assert (len(ways) >= 2 * (2 if batch == 1 else 3) ** others) == (others <= 3)
