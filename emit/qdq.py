@@ -77,7 +77,8 @@ def write(writer: Writer, node: Node) -> None:
 
 def _gives_the_same(writer: Writer, node: Node) -> bool:
     """Whether a node gives another meaning to a tensor that is stored as it is, which no file shows."""
-    if node.op != "Identity" or not node.storage or node.domain or node.region is not None or len(node.outputs) != 1:
+    single = len(node.inputs) == len(node.outputs) == 1 and all((*node.inputs, *node.outputs))
+    if node.op != "Identity" or not (node.storage and single) or node.domain or node.region is not None:
         return False
     before, after = (writer.graph.values[name] for name in (*node.inputs, *node.outputs))
     ends = writer.meant.union(writer.public)
