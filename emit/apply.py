@@ -16,6 +16,8 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit import views
 from layoutsolve.emit.concats import joined
 from layoutsolve.emit.constants import Constants
+from layoutsolve.emit.conversions import left_out
+from layoutsolve.emit.products import beside_products, with_biases
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.functions import Function
 from layoutsolve.ir.graph import LATE, Array, Dim, Graph, Node, Region, Value, reshape_entries
@@ -130,7 +132,11 @@ class _Applier:
             self.values.setdefault(name, self.graph.values[name])
         made = replace(self.graph, values=self.values, nodes=tuple(self.nodes), functions=self.functions)
         made = joined(made, self.names)
-        return views.as_images(made) if self.assignment.goal.target.storage.views else made
+        if self.assignment.goal.target.timed:
+            made = with_biases(beside_products(made, self.names), self.names, self.constants.budget)
+        storage = self.assignment.goal.target.storage
+        made = left_out(made, storage, self.names) if storage.unsigned else made
+        return views.as_images(made) if storage.views else made
 
     def _finish(self, name: str, stored: str) -> None:
         """Give a graph output its own name where its stored tensor is called differently."""

@@ -17,7 +17,7 @@ from layoutsolve.emit.writer import QuantForm, Writer
 from layoutsolve.ir.budget import Budget
 from layoutsolve.ir.graph import CONTROL, LAYOUT, STATE, Graph, Origin
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native, opset_of
-from layoutsolve.proto.scopes import nodes_of
+from layoutsolve.proto.scopes import graphs_of, nodes_of
 
 QDQ = QuantForm()
 """Quantized operators are float operators between QuantizeLinear and DequantizeLinear."""
@@ -59,6 +59,7 @@ def serialise(
         _declare(model, told)
         _call_axes(model.graph, graph.axes)
         _denote(model, told)
+    _leave_names_out(model.graph)
     if origins is not None:
         origins.update(written)
     return model
@@ -186,6 +187,19 @@ def _call_axes(graph: GraphProto, axes: Mapping[str, Mapping[str, str]]) -> None
         for dim in port.type.tensor_type.shape.dim if port.name in axes else ():
             if dim.dim_param in axes[port.name]:
                 dim.dim_param = axes[port.name][dim.dim_param]
+
+
+def _leave_names_out(graph: GraphProto) -> None:
+    """Leave names of sizes out of what is said of tensors between inputs and outputs, but for products by a number:
+    where sizes have one name ONNX Runtime shares memory, and asks for some of it anew in every run.
+    """
+    for info in graph.value_info:
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_param and "*" not in dim.dim_param:
+                dim.ClearField("dim_param")
+    for node in graph.node:
+        for each in graphs_of(node):
+            _leave_names_out(each)
 
 
 def _text(written: Any, source: Any) -> None:

@@ -23,10 +23,10 @@ many pixels on.
 
 _IMAGE = 4
 
-_ACTIVATIONS = ("Add", "Clip", "Identity", "LeakyRelu", "Relu")
+ACTIVATIONS = ("Add", "Clip", "Identity", "LeakyRelu", "Relu")
 """What activations are written as, LeakyRelu also as a sum of its operand and what a Clip leaves of it."""
 
-_VIEWS = ("Reshape", "Transpose")
+VIEWS = ("Reshape", "Transpose")
 
 _FEW_MEANS, _FEW_PIECES = 256, 256
 """Below these a copy and two conversions more cost as much as they gain."""
@@ -61,7 +61,7 @@ def of_target(graph: Graph, storage: Storage) -> frozenset[str]:
         found = {node.outputs[0] for node in graph.nodes if not node.domain and _is_wanted(graph, node, storage)}
         within = set(found)
         for node in reversed(graph.nodes) if storage.float_terms else ():
-            if node.op not in ("Conv", *_ACTIVATIONS, *_VIEWS) or node.domain or not _read_within(graph, node, within):
+            if node.op not in ("Conv", *ACTIVATIONS, *VIEWS) or node.domain or not _read_within(graph, node, within):
                 continue
             if node.op != "Conv":
                 within.add(node.outputs[0])
@@ -99,7 +99,7 @@ def _read_by_others(graph: Graph, results: Set[str]) -> set[str]:
         if node.op == "Conv":
             continue
         found = {origins.get(name) for name in node.inputs if name and graph.values[name].data is None}
-        if node.op in _ACTIVATIONS and len(found) == 1:
+        if node.op in ACTIVATIONS and len(found) == 1:
             origins.update((name, each) for name in node.outputs for each in found if each is not None)
         else:
             others.update(filter(None, found))

@@ -399,6 +399,8 @@ def verify(
     from layoutsolve.accuracy import measured
     from layoutsolve.verification.input_files import Sampling, read
 
+    if isinstance(conversion, (str, os.PathLike)):
+        raise TypeError("conversion is a path, and files are no conversions: give what convert returns of the source")
     asked, inside = arguments.instance("conversion", conversion, Conversion), arguments.flag("tensors", tensors)
     first = arguments.whole("seed", seed, 0)
     count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)

@@ -2,23 +2,30 @@
 
 Kernels on bytes that read some channels of a pixel at once are twice as fast as those that gather each by itself. Where
 an image comes channels-first, as PyTorch has it, a channel more is one block of memory; among the others it would cost
-more than it gains.
+more than it gains. So would products by many zeros, and any channel for few results.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, prod
 
 import numpy as np
 
 from layoutsolve.frontend.passes.live_nodes import substituted
 from layoutsolve.frontend.passes.wider_images import CHANNELS, IMAGE
 from layoutsolve.ir.budget import Budget
-from layoutsolve.ir.graph import Graph, Node, Value
+from layoutsolve.ir.graph import Graph, Node, Value, static_elements
 from layoutsolve.ir.names import Names
 
 RESULTS = 16
 """How many results of a pixel such kernels give at once."""
+
+PLACES = 100
+"""From so many windows on they gain more than the padding takes."""
+
+ZEROS = {1: 27, 64: 49}
+"""By how many channels of results at least: the zeros among the weights of one that cost no more than they gain."""
 
 
 def filled(graph: Graph, channels: int, budget: Budget) -> Graph:
@@ -26,7 +33,7 @@ def filled(graph: Graph, channels: int, budget: Budget) -> Graph:
     initializers count in the ``budget``.
     """
     fitting = [node for node in graph.nodes if channels and _fits(graph, node, channels)]
-    images = {node: image for node in fitting if (image := _image(graph, node))}
+    images = {node: image for node in fitting if (image := _image(graph, node)) and not _is_turned(graph, image)}
 
     def widened(node: Node, image: str, values: dict[str, Value], taken: Names) -> list[Node]:
         weights, pad = _widened(values[node.inputs[1]], channels, taken), _pad(values, image, channels, taken)
@@ -63,7 +70,17 @@ def _fits(graph: Graph, node: Node, channels: int) -> bool:
         return False
     if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, 0):
         return False
-    return not quant.zero_point.any() and weights.data.shape[1] < channels and len(weights.data) >= RESULTS
+    results, before, *window = weights.data.shape
+    if quant.zero_point.any() or before >= channels or results < RESULTS:
+        return False
+    most = max(zeros for least, zeros in ZEROS.items() if results >= least)
+    return prod(window) * (channels - before) <= most and _places(graph.values[node.outputs[0]]) >= PLACES
+
+
+def _places(result: Value) -> int | float:
+    """Of how many windows a convolution gives results; infinitely many where that is not known."""
+    sizes = (result.shape[0], *result.shape[2:])
+    return static_elements(sizes) if all(isinstance(size, int) for size in sizes) else inf
 
 
 def _image(graph: Graph, node: Node) -> str:
@@ -74,6 +91,18 @@ def _image(graph: Graph, node: Node) -> str:
         name, order = before.inputs[0], tuple(before.attributes["perm"][axis] for axis in order)
     computed = graph.values[name].data is None and graph.region(name) is node.region
     return name if computed and order == tuple(range(IMAGE)) else ""
+
+
+def _is_turned(graph: Graph, name: str) -> bool:
+    """Whether an image lies channels-last before it is changed as a whole: it was transposed, or is that of a
+    convolution.
+    """
+    while (node := graph.producer(name)) is not None and node.op not in ("Conv", "Transpose"):
+        computed = [each for each in node.inputs if each and graph.values[each].data is None]
+        if len(computed) != 1 or graph.values[computed[0]].shape != graph.values[name].shape:
+            return False
+        (name,) = computed
+    return node is not None
 
 
 def _widened(weights: Value, channels: int, taken: Names) -> Value:

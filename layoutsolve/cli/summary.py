@@ -12,7 +12,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.platforms import STANDARD_OUTPUT
 from layoutsolve.base.wording import counted, listed, minimal, penalty, printable, sizes
 from layoutsolve.emit.opset import OLDEST_OPSET
-from layoutsolve.ir.graph import Dim, Size
+from layoutsolve.ir.graph import LOWERINGS, Dim, Size
 
 if TYPE_CHECKING:
     from layoutsolve.certification.checker import Recheck
@@ -215,6 +215,8 @@ def _requests(done: Done) -> list[str]:
         lines.append(f"  beside --from the part needs {listed(done.beside)}: inputs of the model that it reads as well")
     if done.unused:
         lines.append(f"  --lowering: the model has no {listed(done.unused)}, for which a lowering is registered")
+    if _is_abandoned(done.conversion) and LOWERINGS in done.conversion.graph.metadata:
+        lines.append("  --lowering: the model has its own operators still: write ONNX to have what is registered")
     return lines
 
 

@@ -157,17 +157,22 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``; ``unit`` where none is."""
+    """The runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``; ``unit`` where none is. Then the
+    ``facts``, each behind a comma. Where dimensions of size 1 are not ``merged`` with others, those in front count.
+    """
 
     reduced: frozenset[str]
+    facts: tuple[str, ...] = ()
+    merged: bool = True
 
     def __call__(self, row: Row) -> str:
-        found = ""
+        found = "" if self.merged or row.layouts[0][:1] != ((),) else "1"
         for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
             letter = "R" if any(slot[0] in self.reduced for slot in group) else "K"
             if stored and not found.endswith(letter):
                 found += letter
-        return found or "unit"
+        runs = found if found == "1RK" else found.removeprefix("1")
+        return ", ".join((runs or "unit", *self.facts))
 
 
 @dataclass(frozen=True, slots=True)

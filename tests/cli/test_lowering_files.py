@@ -48,6 +48,20 @@ def test_one_model_and_many(
     assert main(["a.tflite", "--lowering", "own.py", "-o", "own.py"]) == 2
 
 
+def test_a_source_that_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is registered is not in a TensorFlow Lite file that is no better for it, and the summary says so."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.tflite").write_bytes(model("MineTwo"))
+    Path("own.py").write_text(CODE.format(name="MineTwo", op="Tanh"))
+    assert main(["a.tflite", "--lowering", "own.py", "-o", "b.tflite"]) == 0
+    assert Path("b.tflite").read_bytes() == Path("a.tflite").read_bytes()
+    assert "--lowering: the model has its own operators" in capsys.readouterr().out
+    assert main(["a.tflite", "--lowering", "own.py", "-o", "b.onnx"]) == 0
+    assert "its own operators" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("text", ["1 / 0", "import", "import layoutsolve\nlayoutsolve.register('NO')", "x = 1", None])
 def test_what_cannot_be_run(text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.tflite").write_bytes(model("MineTwo"))

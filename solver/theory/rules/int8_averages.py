@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.ir.graph import Graph, Quant, Shape, Value, static_elements
+from layoutsolve.ir.graph import Graph, Quant, Shape, Value
 from layoutsolve.solver.theory.offer import idiom, modest
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
@@ -18,9 +18,6 @@ from layoutsolve.solver.theory.rules.slopes import IMAGE
 
 FEWEST = 8
 """The channels from which on kernels on bytes take less time than floats."""
-
-PIXELS = 144
-"""From so many on an image is rather transposed than summed pixel by pixel."""
 
 APART = frozenset(("Gemm", "MatMul", "Reshape"))
 """Operators behind which nothing lies channels-last because of a convolution before them."""
@@ -66,11 +63,10 @@ def _counts_alike(site: Site) -> bool:
 
 @idiom("ReduceMean", "pixels", writes="int8 ReduceMean of all pixels behind a convolution: GlobalAveragePool")
 def pixels(site: Site, rule: Rule) -> Idiom | None:
-    """The mean of all pixels of an image behind a convolution as a pool. There ONNX Runtime's 8-bit images lie
-    channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.
+    """The mean of all pixels of an image behind a convolution as a pool, which ONNX Runtime computes in 8 bits, as they
+    lie. A mean is one of floats there, and leaves the pixels out behind a Transpose of the image alone.
     """
-    data = site.required(0)
-    if not data.in_bytes or site.node.storage or not follows_convolution(site.graph, data.name):
+    if not convolved_bytes(site):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
@@ -78,12 +74,18 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
         axes = step.inputs[1] if len(step.inputs) > 1 else None
         if others or step.op != "ReduceMean" or not isinstance(axes, np.ndarray) or len(shapes[0]) != IMAGE:
             return None
-        count = static_elements(shapes[0][2:])
-        if sorted(axes.tolist()) != [2, 3] or count < PIXELS or shapes[-1][2:] != (1, 1):
+        if sorted(axes.tolist()) != [2, 3] or shapes[-1][2:] != (1, 1):
             return None
         return (Step("GlobalAveragePool", (0,)),)
 
     return write
+
+
+def convolved_bytes(site: Site) -> bool:
+    """Whether a node reads a quantized image of 8 bits that follows a convolution."""
+    data = site.required(0)
+    image = data.in_bytes and len(data.shape) == IMAGE and not site.node.storage
+    return image and follows_convolution(site.graph, data.name)
 
 
 def follows_convolution(graph: Graph, name: str) -> bool:

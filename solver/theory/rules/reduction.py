@@ -6,17 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.ir.graph import Shape
+from layoutsolve.ir.graph import Shape, static_elements
 from layoutsolve.solver.theory.kind import Along, Runs
 from layoutsolve.solver.theory.relation import Arranged, Placed
 from layoutsolve.solver.theory.row import Row, position, positions
 from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, int64, numbered, rule
+from layoutsolve.solver.theory.rules.int8_averages import convolved_bytes
 
 UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""
 
 WHOLE = frozenset("k")
 """The label of an axis that stays whole."""
+
+LINES, MANY = 16, 256
+"""Rows that are summed, and these or what is in one of them, from which on runtimes go through a matrix row by row."""
+
+PIXELS = 2
+"""The dimensions of the pixels of an image."""
 
 
 @rule(
@@ -60,11 +67,20 @@ def reduce(site: Site) -> Rule | None:
     def reducing(keepdims: int, where: Sequence[int]) -> tuple[Step, ...]:
         return site.same({"keepdims": keepdims, "noop_with_empty_axes": 1}, {1: int64(*where)})
 
+    left = ("pixels left out",) if len(reduced) == PIXELS and convolved_bytes(site) else ()
+    apart = Runs(reduced, left, merged=not _is_large(shape, axes))
     ways = (
         Way(Arranged(frame=0, alone=solid, sensitive=reduced), keeping, Runs(reduced)),
-        Way(Arranged(frame=0, alone=solid, dropped=reduced, sensitive=reduced), dropping, Runs(reduced)),
+        Way(Arranged(frame=0, alone=solid, dropped=reduced, sensitive=reduced), dropping, apart),
     )
     return Rule((0,), (dims, kept), ways, solid=solid)
+
+
+def _is_large(shape: Shape, axes: Sequence[int]) -> bool:
+    """Whether runtimes have a faster kernel for so many dimensions that are reduced, or kept, in one run."""
+    other = [axis for axis in range(len(shape)) if axis not in axes]
+    reduced, kept = (static_elements(tuple(shape[axis] for axis in each)) for each in (axes, other))
+    return reduced > LINES and max(reduced, kept) > MANY
 
 
 def _with_units(shape: Shape, axes: Sequence[int]) -> list[int]:
