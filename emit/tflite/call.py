@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -198,8 +199,11 @@ class Call:
 
     def close(self) -> None:
         """Quantize the results that are in floats."""
+        quants = [self.graph.values[name].quant for name in self.node.inputs if name]
+        steps = [float(each.scale.max()) for each in quants if each is not None]
         for real, stored in self._later:
-            self.draft.write("QUANTIZE", [real], [stored], {})
+            near = self.draft.near(real, stored, max(prod(steps), *steps, 0.0))
+            self.draft.write("QUANTIZE", [near], [stored], {})
 
     def constant(self, data: Any, dtype: str = "int32") -> int:
         """A constant. Raises :class:`ExpressionError` for a number that its type does not have."""
