@@ -221,6 +221,26 @@ def test_steps_of_masks(large: float, op: str, dtype: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("op", ["Div", "Reciprocal", "Log", "Pow"])
+def test_infinities_are_the_ends(op: str, dtype: str) -> None:
+    """A variance that is rounded to 0 divides by nothing: what is infinite is the last number on its side."""
+    shapes = [IMAGE, IMAGE] if op == "Div" else [IMAGE]
+    exponent = [np.float32(-1.5)] if op == "Pow" else []
+    source = model((op, shapes, None, exponent, False, {}), dtype)
+    given = [
+        (RANDOM.integers(-100, 100, IMAGE) * np.float32(each)).astype(np.float32) for each in SCALES[: len(shapes)]
+    ]
+    given[-1] = np.where(RANDOM.random(IMAGE) < 0.5, 0, np.abs(given[-1]) + SCALES[0]).astype(np.float32)
+    given[0][given[0] == 0] = SCALES[0] if op == "Div" else 0
+    truth = OnnxRuntime(source.SerializeToString(), level="none")
+    (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+    written = layoutsolve.convert(source, to="tflite").content("")
+    for delegate in (False, True):
+        (found,) = litert().run(written, given, delegate=delegate).results
+        assert np.abs(np.rint((found - expected) / SCALES[2])).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
 @pytest.mark.parametrize("op", sorted(COMPARING))
 def test_comparisons_of_counted_fractions(op: str, dtype: str) -> None:
     """What LiteRT's kernels count, as models in ONNX that are made of TensorFlow Lite have it, is compared as bytes."""
