@@ -249,7 +249,11 @@ def _is_without_elements(call: Call) -> bool:
 
 
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
-_REFUSED = dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS)
+_STEPS = "its weights are in blocks, or its scale is computed or no positive number", "quantize with constant scales"
+_REFUSED = {
+    **dict.fromkeys(("GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _STEPS),
+}
 """Why some operators are not written, and what to do about it."""
 
 
