@@ -211,7 +211,7 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         return
     stored = node.storage or call.op == "Identity" or not _is_quantized(draft.graph, call)
     if not stored and exactly:
-        raise ExpressionError("its int8 kernel is not there in other layouts")
+        raise ExpressionError("its int8 kernel is not there in other layouts", _AS_IT_IS)
     if not stored and not QUANTIZED.get(call.op, _never)(call):
         call = Call(draft, call.node, call.result, call.activation, in_floats=True)
     read = (draft.graph.values[name] for name in call.node.inputs if name)
@@ -248,6 +248,7 @@ def _is_without_elements(call: Call) -> bool:
     return False
 
 
+_AS_IT_IS = "leave out what asks for other layouts or sizes: --inputs, --outputs, --shape"
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
 _STEPS = "its weights are in blocks, or its scale is computed or no positive number", "quantize with constant scales"
 _REFUSED = {
