@@ -57,7 +57,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "ARG_MIN": (*_REAL, *_BYTES, "int32"),
     "ATAN2": _REAL,
     "BROADCAST_ARGS": _WHOLE,
-    "CAST": (*_MOVED, "uint16", "uint32", "float64"),
+    "CAST": (*_MOVED, "uint16", "uint32", "float64", "float16"),
     "DIV": (*_REAL, *_BYTES, "int32"),
     "DYNAMIC_UPDATE_SLICE": _MOVED,
     "FILL": (*_REAL, "int8", "int16", *_WHOLE, "bool"),

@@ -250,7 +250,10 @@ def _is_without_elements(call: Call) -> bool:
 
 _AS_IT_IS = "leave out what asks for other layouts or sizes: --inputs, --outputs, --shape"
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
-_STEPS = "its weights are in blocks, or its scale is computed or no positive number", "quantize with constant scales"
+_STEPS = (
+    "weights in blocks have no kernel that computes in floats, and no scale is computed or not positive",
+    "quantize them per channel, by constant scales",
+)
 _REFUSED = {
     **dict.fromkeys(("GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _STEPS),

@@ -10,6 +10,7 @@ from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import native_words, printable
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import definitions, versions
+from layoutsolve.frontend.onnx.definitions import halves
 from layoutsolve.ir.budget import GROWTH, SPARE
 from layoutsolve.proto import operator_schemas
 from layoutsolve.proto.messages import (
@@ -56,8 +57,9 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def expanded(model: ModelProto) -> ModelProto:
-    """A model with what ONNX defines some operators by in place of them, and what is defined here; one that the library
-    does not define so stays, as where inputs between others are left out.
+    """A model with what ONNX defines some operators by in place of them, and what is defined here, which computes in
+    float32 where it does in float16. An operator that the library does not define so stays, as where inputs between
+    others are left out.
     """
     found = {node.op_type for node in nodes_of(model.graph) if node.domain in DOMAINS} & {*DEFINED}
     others = any(map(definitions.is_defined, nodes_of(model.graph)))
@@ -69,7 +71,8 @@ def expanded(model: ModelProto) -> ModelProto:
 
             with suppress(*REFUSALS):
                 model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
-    return definitions.written(_typed(model)) if others else model
+    model = definitions.written(_typed(model)) if others else model
+    return halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
 
 
 def _with_defaults(model: ModelProto, operators: Collection[str]) -> ModelProto:

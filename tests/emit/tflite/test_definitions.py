@@ -149,3 +149,31 @@ def test_every_definition_has_a_case() -> None:
     runtime = {"QGemm" if name == "Gemm" else f"QLinear{name}" for name in RUNTIME}
     assert {name for domain, name in DEFINITIONS if domain} == runtime
     assert {name for domain, name in DEFINITIONS if not domain} <= {*CASES}
+
+
+HALVES = """<ir_version: 9, opset_import: ["" : 18]> g ({0}[N, 3, 6, 6] x, bool c) => ({0}[N, K] y, {1}[N, 4, 6, 6] z)
+    <float16[1] e = {{14336}}, int64[2] to = {{0, -1}}> {{
+    h = Cast <to = 10>(x) a = Conv <pads = [1, 1, 1, 1]>(h, w, b) r = Relu(a)
+    t = If (c) <then_branch = one () => (float16[N, 4, 6, 6] p) {{ p = Mul(r, e) }}, else_branch = two () => (float16[N, 4, 6, 6] q)
+        {{ k = Constant <value = float16[1] {{13312}}>() q = Add(r, k) }}>
+    z = Cast <to = {2}>(t) m = ReduceMax(t) s = Sub(t, m) u = Reshape(s, to) v = Exp(u) y = Cast <to = {3}>(v) }}"""
+
+
+@pytest.mark.parametrize("ends", ["float", "float16"])
+@pytest.mark.parametrize("inner", ["float", "float16"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_models_of_float16(taken: bool, inner: str, ends: str) -> None:
+    """They compute in float32, and read, store and give what they did."""
+    numbers = {"float": 1, "float16": 10}
+    model = onnx.parser.parse_model(HALVES.format(ends, inner, numbers[inner], numbers[ends]))
+    for name, shape in (("w", (4, 3, 3, 3)), ("b", (4,))):
+        model.graph.initializer.append(numpy_helper.from_array(real(*shape).astype(np.float16), name))
+    x = real(2, 3, 6, 6).astype(np.float16 if ends == "float16" else np.float32)
+    truth = OnnxRuntime(model.SerializeToString(), level="none").run({"x": x, "c": np.array(taken)})
+    found = layoutsolve.convert(model, to="tflite")
+    for delegate in (False, True):
+        results = litert().run(found.content(""), [x, np.array(taken)], delegate=delegate).results
+        for one, other in zip(truth, results, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(other.astype(np.float32), one.astype(np.float32), rtol=5e-3, atol=5e-3)
+    assert layoutsolve.verify(model, found, samples=2).passed
