@@ -71,8 +71,10 @@ def expanded(model: ModelProto) -> ModelProto:
 
             with suppress(*REFUSALS):
                 model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
-    model = definitions.written(_typed(model)) if others else model
-    return halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
+    with suppress(*REFUSALS):
+        model = definitions.written(_typed(model)) if others else model
+        model = halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
+    return model
 
 
 def _with_defaults(model: ModelProto, operators: Collection[str]) -> ModelProto:

@@ -25,6 +25,9 @@ from layoutsolve.proto.scopes import names_in
 
 Writing = Callable[["Definition"], bool]
 
+MOST = 1 << 24
+"""The most numbers of a matrix, or of places, that is written for an operator."""
+
 DEFINITIONS: dict[tuple[str, str], Writing] = {}
 """By domain and operator what writes it; it gives False for a form that it does not write."""
 
@@ -153,7 +156,16 @@ def _constants(graph: GraphProto) -> Iterator[tuple[str, Array | None]]:
             yield node.output[0], of(node.attribute[0].t).data
 
 
+def _is_written(writing: Writing, definition: Definition) -> bool:
+    """Whether an operator is written; one whose inputs and attributes do not fit each other stays, and is refused."""
+    try:
+        return writing(definition)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
+        return False
+
+
 def _write(graph: GraphProto, known: Known) -> None:
+    """Write what is defined here, in branches and loops too."""
     found = list[NodeProto]()
     for node in graph.node:
         for each in node.attribute:
@@ -161,7 +173,7 @@ def _write(graph: GraphProto, known: Known) -> None:
                 _write(inner, known)
         definition = Definition(node, known, [])
         key = "" if node.domain in DOMAINS else node.domain, node.op_type
-        found += definition.nodes if key in DEFINITIONS and DEFINITIONS[key](definition) else [node]
+        found += definition.nodes if key in DEFINITIONS and _is_written(DEFINITIONS[key], definition) else [node]
     copies = [NodeProto.FromString(each.SerializeToString()) for each in found]
     del graph.node[:]
     graph.node.extend(copies)

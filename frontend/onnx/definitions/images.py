@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.frontend.onnx.definitions.definition import Definition, defines
+from layoutsolve.frontend.onnx.definitions.definition import MOST, Definition, defines
 
 
 def _power(call: Definition, name: str, exponent: float) -> str:
@@ -57,6 +57,9 @@ def _norms(call: Definition) -> bool:
     return _root(call, found, exponent)
 
 
+_MOST_PLACES = 1 << 20
+
+
 @defines("Col2Im")
 def _image(call: Definition) -> bool:
     """Col2Im: what lies on each pixel is gathered, of as many as do so of most, and added up."""
@@ -71,6 +74,8 @@ def _image(call: Definition) -> bool:
         (int(size) + pads[axis] + pads[axis + rank] - dilations[axis] * (int(width) - 1) - 1) // steps[axis] + 1
         for axis, (size, width) in enumerate(zip(sizes, block, strict=True))
     ]
+    if prod(map(int, block)) * prod(counts) > _MOST_PLACES or prod(map(int, sizes)) > _MOST_PLACES:
+        return False
     offsets, places = np.indices([*map(int, block)]).reshape(rank, -1), np.indices(counts).reshape(rank, -1)
     width = offsets.shape[1] * places.shape[1]
     lying: list[list[int]] = [[] for _ in range(int(prod(sizes)))]
@@ -95,6 +100,8 @@ def _grid(call: Definition) -> bool:
     if sizes is None:
         return False
     space, aligned = [int(size) for size in sizes[2:]], call.integer("align_corners", 0)
+    if prod(space) > MOST or min(space) < 1:
+        return False
     ends = [np.linspace(-1, 1, size) * (1 if aligned else (size - 1) / size) for size in space]
     places = np.stack([*[*np.meshgrid(*ends, indexing="ij")][::-1], np.ones(space)], -1).reshape(-1, len(space) + 1)
     turned = call.write("Transpose", call.node.input[0], perm=[0, 2, 1])

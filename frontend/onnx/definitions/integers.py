@@ -17,6 +17,9 @@ _RUNTIME = "com.microsoft"
 _COUNTED = 1 << 24
 """Up to here floats count."""
 
+_MOST_PARTS = 256
+"""In how many parts a product is added up at most."""
+
 
 @defines("QLinearConv")
 def _convolution(call: Definition) -> bool:
@@ -160,6 +163,8 @@ def _integers(call: Definition) -> bool:
     one, other = _less(call, 0, 2), _less(call, 1, 3)
     if count <= most:
         return _summed(call, [call.write("MatMul", one, other)])
+    if count > most * _MOST_PARTS:
+        return False
     parts = [(first, min(first + most, count)) for first in range(0, count, most)]
     pairs = [(_sliced(call, one, *each, len(shapes[0]) - 1), _sliced(call, other, *each, len(shapes[1]) - 2))
              for each in parts]  # fmt: skip
@@ -173,7 +178,7 @@ def _integer_convolution(call: Definition) -> bool:
         return False
     channels, *kernel = (int(size or 0) for size in shape[1:])
     most = _counted(call, 1, 3) // prod(kernel)
-    if most < channels and (most < 1 or call.integer("group", 1) > 1):
+    if most < channels and (most < 1 or call.integer("group", 1) > 1 or channels > most * _MOST_PARTS):
         return False
     one, other = _less(call, 0, 2), _less(call, 1, 3, len(kernel) + 1)
     if channels <= most:

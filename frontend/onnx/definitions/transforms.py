@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.frontend.onnx.definitions.definition import Definition, defines
+from layoutsolve.frontend.onnx.definitions.definition import MOST, Definition, defines
 from layoutsolve.ir.graph import Array
 
 
@@ -35,6 +35,8 @@ def _transform(call: Definition) -> bool:
     if read is None or length is None or (half and inverse and shape[-1] != 2):
         return False
     parts, count = int(shape[-1] or 1), length // 2 + 1 if half and not inverse else length
+    if parts * read * count > MOST:
+        return False
     order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
     waves, made = _waves(read, count, length, parts, 1.0 if inverse else -1.0) / (length if inverse else 1), 2
     if half and inverse:  # of real numbers, whose other half is the same, turned around
@@ -60,6 +62,8 @@ def _frames(call: Definition) -> bool:
     length = int(given.reshape(())) if given is not None else len(window if window is not None else ())
     starts = np.arange(0, shape[1] - length + 1, int(step.reshape(())))
     count = length // 2 + 1 if call.integer("onesided", 1) else length
+    if length * max(count, len(starts)) > MOST:
+        return False
     flat = call.write("Reshape", call.node.input[0], call.constant([0, -1], "int64"))
     frames = call.write("Gather", flat, call.constant(starts[:, None] + np.arange(length), "int64"), axis=1)
     last = call.write("Mul", frames, call.node.input[2]) if weighted else frames

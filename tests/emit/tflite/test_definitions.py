@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend.onnx.definitions import DEFINITIONS
 from layoutsolve.ir.graph import Array
 from layoutsolve.verification.runtimes import OnnxRuntime
@@ -151,11 +152,27 @@ def test_every_definition_has_a_case() -> None:
     assert {name for domain, name in DEFINITIONS if not domain} <= {*CASES}
 
 
+TOO_LARGE: Mapping[str, Case] = {
+    "DFT": Case(real(1, 6000, 1)),
+    "Col2Im": Case(real(1, 4, 4), np.array([1 << 20, 1 << 20]), np.array([2, 2])),
+    "AffineGrid": Case(real(1, 2, 3), np.array([1, 1, 1 << 13, 1 << 13])),
+    "MatMulInteger": Case(whole(1, 1 << 17), whole(1 << 17, 1)),
+}
+
+
+@pytest.mark.parametrize("operator", sorted(TOO_LARGE))
+def test_what_would_be_too_large_is_refused(operator: str) -> None:
+    model, _ = TOO_LARGE[operator].model(operator)
+    with pytest.raises(UnsupportedError, match=f"it has no operator for {operator}"):
+        layoutsolve.convert(model, to="tflite")
+
+
 HALVES = """<ir_version: 9, opset_import: ["" : 18]> g ({0}[N, 3, 6, 6] x, bool c) => ({0}[N, K] y, {1}[N, 4, 6, 6] z)
     <float16[1] e = {{14336}}, int64[2] to = {{0, -1}}> {{
     h = Cast <to = 10>(x) a = Conv <pads = [1, 1, 1, 1]>(h, w, b) r = Relu(a)
-    t = If (c) <then_branch = one () => (float16[N, 4, 6, 6] p) {{ p = Mul(r, e) }}, else_branch = two () => (float16[N, 4, 6, 6] q)
-        {{ k = Constant <value = float16[1] {{13312}}>() q = Add(r, k) }}>
+    t = If (c) <then_branch = one () => (float16[N, 4, 6, 6] p) {{ p = Mul(r, e) }},
+        else_branch = two () => (float16[N, 4, 6, 6] q) {{
+        k = Constant <value = float16[1] {{13312}}>() q = Add(r, k) }}>
     z = Cast <to = {2}>(t) m = ReduceMax(t) s = Sub(t, m) u = Reshape(s, to) v = Exp(u) y = Cast <to = {3}>(v) }}"""
 
 
