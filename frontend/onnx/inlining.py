@@ -37,6 +37,9 @@ DEFINED = (
 )
 """Operators that ONNX defines by others, each before those that it is defined by."""
 
+_UNTYPED = ("GroupNormalization",)
+"""Operators of whose results the library infers nothing; they are as their first inputs."""
+
 Key = tuple[str, str, str]
 """A function's domain, name and overload."""
 
@@ -65,6 +68,8 @@ def expanded(model: ModelProto) -> ModelProto:
     others = any(map(definitions.is_defined, nodes_of(model.graph)))
     if found or others:
         model = _with_defaults(versions.converted(model), found)
+    with suppress(*REFUSALS):  # first those of which the library infers no types
+        model = definitions.written(_typed(model)) if others else model
     for name in DEFINED:
         if any(node.op_type == name and node.domain in DOMAINS for node in nodes_of(model.graph)):
             from onnx import inliner
@@ -72,7 +77,6 @@ def expanded(model: ModelProto) -> ModelProto:
             with suppress(*REFUSALS):
                 model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
     with suppress(*REFUSALS):
-        model = definitions.written(_typed(model)) if others else model
         model = halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
     return model
 
@@ -93,9 +97,17 @@ def _with_defaults(model: ModelProto, operators: Collection[str]) -> ModelProto:
 
 def _typed(model: ModelProto) -> ModelProto:
     """A model that states the types of what is computed, and of initializers, which the library asks for."""
+    like = ModelProto()
+    like.CopyFrom(model)
+    for node in (each for each in like.graph.node if each.op_type in _UNTYPED and each.domain in DOMAINS):
+        node.op_type = "Identity"
+        del node.input[1:], node.attribute[:]
     made: ModelProto = ModelProto.FromString(
-        native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
+        native.shape_inference.infer_shapes(like.SerializeToString(), False, False, False)
     )
+    for number, node in enumerate(model.graph.node):
+        if node.op_type in _UNTYPED:
+            made.graph.node[number].CopyFrom(node)
     known = {each.name for each in (*made.graph.input, *made.graph.value_info)}
     for each in (each for each in made.graph.initializer if each.name not in known):
         kind = made.graph.value_info.add(name=each.name).type.tensor_type
