@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from layoutsolve.emit.tflite.meanings import nearly
 from layoutsolve.ir.functions import PLAN, Recast
 from layoutsolve.ir.graph import Array, Dim, Graph, Node, Quant, Size, Value
 from layoutsolve.proto.messages import AttributeProto, decoded
+
+_INFINITE = frozenset(("Div", "Log", "Pow", "Reciprocal", "Rsqrt", "Tan"))
+_LIMITED = frozenset(("HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax", "Softsign", "Tanh"))
+"""Operators of floats that may be infinite of numbers that are none of the largest, and those that are small of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +204,19 @@ class Call:
     def close(self) -> None:
         """Quantize the results that are in floats."""
         for real, stored in self._later:
-            self.draft.write("QUANTIZE", [real], [stored], {})
+            self.draft.write("QUANTIZE", [self.draft.near(real, stored, self._step())], [stored], {})
+
+    def _step(self) -> float:
+        """The largest step that a result in floats may have: that of an operand, or of their product; infinite for
+        quotients and others that are infinite themselves.
+        """
+        if self.op in _LIMITED:
+            return 0.0
+        if self.op in _INFINITE and (self.op != "Div" or self.data(1) is None or not self.value(1).real.all()):
+            return inf
+        quants = [self.graph.values[name].quant for name in self.node.inputs if name]
+        steps = [float(each.scale.max()) for each in quants if each is not None]
+        return max(prod(steps), *steps, 0.0)
 
     def constant(self, data: Any, dtype: str = "int32") -> int:
         """A constant. Raises :class:`ExpressionError` for a number that its type does not have."""

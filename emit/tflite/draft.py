@@ -19,6 +19,8 @@ from layoutsolve.ir.names import Names
 _SIZE_TYPES = {"int32": 2, "int64": 4}
 """The types of sizes, by their numbers in the schema."""
 
+LARGEST = float(np.finfo(np.float32).max)
+
 MOST = (1 << 31) - 1
 """The greatest number that a size or an index has."""
 
@@ -231,13 +233,14 @@ class Draft:
     def write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
         """Add an operator. Raises :class:`ExpressionError` where LiteRT has no kernel for its types."""
         if name == "QUANTIZE":
-            inputs = [self._near(inputs[0], outputs[0])]
+            inputs = [self.near(inputs[0], outputs[0])]
         kernels.check(name, inputs, outputs, self.tensors)
         self.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
 
-    def _near(self, tensor: int, stored: int) -> int:
+    def near(self, tensor: int, stored: int, step: float = 0.0) -> int:
         """What is to be stored in steps, no further from zero than kernels take: they multiply integers by no more than
-        shifts them out of 32 bits, and floats wrap there, where each has less than twenty bits of its own.
+        shifts them out of 32 bits, and floats wrap there, where each has less than twenty bits of its own. ``step`` is
+        the largest one of what floats are computed of.
         """
         steps, before = self.tensors[stored].quant, self.tensors[tensor].quant
         if steps is None or len(steps.scale) != 1:
@@ -245,10 +248,10 @@ class Draft:
         scale = float(steps.scale[0])
         if before is not None and float(before.scale[0]) >= _FARTHEST * scale:
             tensor = self.real(tensor)
-        if self.tensors[tensor].dtype != "float32" or scale >= _FINE:
+        if self.tensors[tensor].dtype != "float32" or (scale >= _FINE and step < _FARTHEST * scale):
             return tensor
         for operator, limit in (("MINIMUM", scale), ("MAXIMUM", -scale)):
-            end = self.constant(np.array(limit * _LIMIT, np.float32))
+            end = self.constant(np.array(np.clip(limit * _LIMIT, -LARGEST, LARGEST), np.float32))
             made = self.like(tensor, _shape(self.tensors[tensor]))
             self.write(operator, [tensor, end], [made], {})
             tensor = made

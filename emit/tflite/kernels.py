@@ -33,7 +33,9 @@ TYPES: Mapping[str, Sequence[str]] = {
         ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), (*_REAL, *_STORED)
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"), (*_REAL, *_STORED)),
-    "BITWISE_XOR": (*_STORED, "int32", "uint16", "uint32"),
+    **dict.fromkeys(("BITWISE_XOR", "RIGHT_SHIFT"), (*_STORED, "int32", "uint16", "uint32")),
+    "REVERSE_SEQUENCE": (*_REAL, "uint8", "int16", *_WHOLE),
+    "WHERE": ("bool",),
     "BATCH_MATMUL": (*_REAL, "int8", "int16"),
     "DEQUANTIZE": (*_REAL, *_STORED, "float16"),
     **dict.fromkeys(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "TOPK_V2"), _PLAIN),
@@ -55,7 +57,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "ARG_MIN": (*_REAL, *_BYTES, "int32"),
     "ATAN2": _REAL,
     "BROADCAST_ARGS": _WHOLE,
-    "CAST": (*_MOVED, "uint16", "uint32", "float64"),
+    "CAST": (*_MOVED, "uint16", "uint32", "float64", "float16"),
     "DIV": (*_REAL, *_BYTES, "int32"),
     "DYNAMIC_UPDATE_SLICE": _MOVED,
     "FILL": (*_REAL, "int8", "int16", *_WHOLE, "bool"),
@@ -95,6 +97,7 @@ _ALIKE: Mapping[str, Sequence[int]] = {
             "MAXIMUM",
             "MINIMUM",
             "MUL",
+            "RIGHT_SHIFT",
         ),
         (0, 1),
     ),
@@ -116,6 +119,7 @@ _RESULTS: Mapping[str, Sequence[str]] = {
     "DEQUANTIZE": _REAL,
     "QUANTIZE": _STORED,
     "SHAPE": _WHOLE,
+    "WHERE": ("int64",),
 }
 """By operator, the types of its first result where that is not the one of what it computes with."""
 

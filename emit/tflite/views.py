@@ -33,14 +33,17 @@ MOST, FEWER = 8, 6
 
 ELEMENTWISE = frozenset(
     (
-        "ABS", "ADD", "CAST", "CEIL", "COS", "DIV", "ELU", "EQUAL", "EXP", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GELU",
-        "GREATER", "GREATER_EQUAL", "HARD_SWISH", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOG", "LOGICAL_AND",
-        "LOGICAL_NOT", "LOGICAL_OR", "LOGISTIC", "MAXIMUM", "MINIMUM", "MUL", "NEG", "NOT_EQUAL", "POW", "RELU",
-        "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SELECT_V2", "SIGN", "SIN", "SQRT", "SQUARE",
-        "SQUARED_DIFFERENCE", "SUB", "TANH",
+        "ABS", "ADD", "CAST", "CEIL", "COS", "DEQUANTIZE", "DIV", "ELU", "EQUAL", "EXP", "FLOOR", "FLOOR_DIV",
+        "FLOOR_MOD", "GELU", "GREATER", "GREATER_EQUAL", "HARD_SWISH", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOG",
+        "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "LOGISTIC", "MAXIMUM", "MINIMUM", "MUL", "NEG", "NOT_EQUAL", "POW",
+        "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SELECT_V2", "SIGN", "SIN",
+        "SQRT", "SQUARE", "SQUARED_DIFFERENCE", "SUB", "TANH",
     )
 )  # fmt: skip
 """Operators that may be computed on fewer dimensions, as those below."""
+
+_SPLITTING = {"SPLIT": (1, 0), "SPLIT_V": (0, 2)}
+"""By operator that takes a tensor apart, the places of what it takes apart and of the axis."""
 
 REDUCING = frozenset(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"))
 EXPANDING = "BROADCAST_TO"
@@ -62,8 +65,12 @@ def within_limits(draft: Draft) -> list[Operator]:
             _as_matrix(draft, operator, written)
         elif known and operator.name == "CONCATENATION":
             _joined(draft, operator, written)
+        elif known and operator.name in _SPLITTING:
+            _split(draft, operator, written)
         elif known and axes is not None and draft.tensors[operator.outputs[0]].quant is None:
             _reduced(draft, operator, axes, written)
+        elif known and axes is not None and not operator.options.get("keep_dims"):
+            _keeping(draft, operator, axes, written)
         elif known and _can_be_flatter(operator):
             _flatter(draft, operator, written)
         elif rank <= MOST:
@@ -102,6 +109,29 @@ def _joined(draft: Draft, operator: Operator, written: list[Operator]) -> None:
     flat = draft.like(made, parts(made))
     written.append(replace(operator, inputs=given, outputs=(flat,), options={**operator.options, "axis": 1}))
     _viewed(draft, flat, draft.tensors[made].shape, written, made)
+
+
+def _split(draft: Draft, operator: Operator, written: list[Operator]) -> None:
+    """Write a split along the second of three dimensions."""
+    data, place = _SPLITTING[operator.name]
+    shape, inputs = draft.tensors[operator.inputs[data]].shape, list(operator.inputs)
+    axis = int(np.asarray(draft.tensors[operator.inputs[place]].data).reshape(())) % len(shape)
+    before, behind = prod(shape[:axis]), prod(shape[axis + 1 :])
+    inputs[data] = _viewed(draft, operator.inputs[data], (before, shape[axis], behind), written)
+    inputs[place] = draft.constant(np.array(1, np.int32), "axis")
+    flat = [draft.like(made, (before, draft.tensors[made].shape[axis], behind)) for made in operator.outputs]
+    written.append(replace(operator, inputs=tuple(inputs), outputs=tuple(flat)))
+    for each, made in zip(flat, operator.outputs, strict=True):
+        _viewed(draft, each, draft.tensors[made].shape, written, made)
+
+
+def _keeping(draft: Draft, operator: Operator, places: Array, written: list[Operator]) -> None:
+    """Write a reduction of integers, at once, with dimensions of 1 that a view leaves out."""
+    shape, (made,) = draft.tensors[operator.inputs[0]].shape, operator.outputs
+    axes = {int(axis) % len(shape) for axis in places.reshape(-1)}
+    kept = draft.like(made, [1 if axis in axes else size for axis, size in enumerate(shape)])
+    _flatter(draft, replace(operator, outputs=(kept,), options={**operator.options, "keep_dims": True}), written)
+    _viewed(draft, kept, draft.tensors[made].shape, written, made)
 
 
 def _reduced(draft: Draft, operator: Operator, places: Array, written: list[Operator]) -> None:

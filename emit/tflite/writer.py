@@ -211,7 +211,7 @@ def _write(draft: Draft, node: Node, together: Fused, exactly: bool) -> None:
         return
     stored = node.storage or call.op == "Identity" or not _is_quantized(draft.graph, call)
     if not stored and exactly:
-        raise ExpressionError("its int8 kernel is not there in other layouts")
+        raise ExpressionError("its int8 kernel is not there in other layouts", _AS_IT_IS)
     if not stored and not QUANTIZED.get(call.op, _never)(call):
         call = Call(draft, call.node, call.result, call.activation, in_floats=True)
     read = (draft.graph.values[name] for name in call.node.inputs if name)
@@ -248,8 +248,16 @@ def _is_without_elements(call: Call) -> bool:
     return False
 
 
+_AS_IT_IS = "leave out what asks for other layouts or sizes: --inputs, --outputs, --shape"
 _BLOCKS = "weights in blocks have no kernel that computes in floats", "quantize them per channel"
-_REFUSED = dict.fromkeys(("DequantizeLinear", "GatherBlockQuantized", "MatMulNBits"), _BLOCKS)
+_STEPS = (
+    "weights in blocks have no kernel that computes in floats, and no scale is computed or not positive",
+    "quantize them per channel, by constant scales",
+)
+_REFUSED = {
+    **dict.fromkeys(("GatherBlockQuantized", "MatMulNBits"), _BLOCKS),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _STEPS),
+}
 """Why some operators are not written, and what to do about it."""
 
 

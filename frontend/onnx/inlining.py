@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.base.wording import native_words, printable
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.onnx import definitions, versions
+from layoutsolve.frontend.onnx.definitions import halves
 from layoutsolve.ir.budget import GROWTH, SPARE
 from layoutsolve.proto import operator_schemas
 from layoutsolve.proto.messages import (
     DOMAINS,
     REFUSALS,
+    AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
     leave_out,
     native,
+    opset_of,
 )
 from layoutsolve.proto.scopes import broken, nodes_of
 
@@ -28,9 +32,13 @@ _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 
 DEFINED = (
     *("Attention", "CausalConvWithState", "LinearAttention", "RotaryEmbedding", "SoftmaxCrossEntropyLoss"),
-    *("NegativeLogLikelihoodLoss", "SwiGLU"),
+    *("NegativeLogLikelihoodLoss", "SwiGLU", "CenterCropPad"),
+    *("BlackmanWindow", "HammingWindow", "HannWindow"),
 )
 """Operators that ONNX defines by others, each before those that it is defined by."""
+
+_UNTYPED = ("GroupNormalization",)
+"""Operators of whose results the library infers nothing; they are as their first inputs."""
 
 Key = tuple[str, str, str]
 """A function's domain, name and overload."""
@@ -52,23 +60,54 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def expanded(model: ModelProto) -> ModelProto:
-    """A model with what ONNX defines some operators by in place of them; one that the library does not define so stays,
-    as where inputs between others are left out.
+    """A model with what ONNX defines some operators by in place of them, and what is defined here, which computes in
+    float32 where it does in float16. An operator that the library does not define so stays, as where inputs between
+    others are left out.
     """
+    found = {node.op_type for node in nodes_of(model.graph) if node.domain in DOMAINS} & {*DEFINED}
+    others = any(map(definitions.is_defined, nodes_of(model.graph)))
+    if found or others:
+        model = _with_defaults(versions.converted(model), found)
+    with suppress(*REFUSALS):  # first those of which the library infers no types
+        model = definitions.written(_typed(model)) if others else model
     for name in DEFINED:
         if any(node.op_type == name and node.domain in DOMAINS for node in nodes_of(model.graph)):
             from onnx import inliner
 
             with suppress(*REFUSALS):
                 model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
+    with suppress(*REFUSALS):
+        model = halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
     return model
+
+
+def _with_defaults(model: ModelProto, operators: Collection[str]) -> ModelProto:
+    """A model whose operators of some names state the defaults of what they leave out, which the library forgets."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    for node in nodes_of(made.graph):
+        if node.op_type in operators and node.domain in DOMAINS:
+            schema = native.defs.get_schema(node.op_type, opset_of(made), "")
+            given = {each.name for each in node.attribute}
+            defaults = [each.default_value for name, each in schema.attributes.items() if name not in given]
+            texts = [each if isinstance(each, bytes) else each.SerializeToString() for each in defaults]
+            node.attribute.extend(each for text in texts if (each := AttributeProto.FromString(text)).type)
+    return made
 
 
 def _typed(model: ModelProto) -> ModelProto:
     """A model that states the types of what is computed, and of initializers, which the library asks for."""
+    like = ModelProto()
+    like.CopyFrom(model)
+    for node in (each for each in like.graph.node if each.op_type in _UNTYPED and each.domain in DOMAINS):
+        node.op_type = "Identity"
+        del node.input[1:], node.attribute[:]
     made: ModelProto = ModelProto.FromString(
-        native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
+        native.shape_inference.infer_shapes(like.SerializeToString(), False, False, False)
     )
+    for number, node in enumerate(model.graph.node):
+        if node.op_type in _UNTYPED:
+            made.graph.node[number].CopyFrom(node)
     known = {each.name for each in (*made.graph.input, *made.graph.value_info)}
     for each in (each for each in made.graph.initializer if each.name not in known):
         kind = made.graph.value_info.add(name=each.name).type.tensor_type

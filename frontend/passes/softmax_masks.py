@@ -15,6 +15,7 @@ from functools import reduce
 
 import numpy as np
 
+from layoutsolve.frontend.passes import mask_spellings
 from layoutsolve.frontend.passes.attention_masks import LARGEST, PASSING
 from layoutsolve.frontend.passes.composing import Composer
 from layoutsolve.frontend.passes.live_nodes import rewritten
@@ -40,9 +41,10 @@ _WHOLE = _LIMITING | {"Cast", "Concat", "Max", "Min", "Neg"}
 
 def finite(graph: Graph) -> Graph:
     """The same graph in which masks are finite, and zeros for what is no number are products with 0."""
-    found = {node: softmax for node in graph.nodes if (softmax := _zeroed(graph, node)) is not None}
-    if not found:
+    if not any(_zeroed(graph, node) for node in graph.nodes):
         return graph
+    graph = mask_spellings.added(graph)
+    found = {node: softmax for node in graph.nodes if (softmax := _zeroed(graph, node)) is not None}
     kinds, values, taken = _kinds(graph), dict(graph.values), Names(graph.values)
     nodes, masks = list[Node](), dict[object, str]()
     for node in graph.nodes:

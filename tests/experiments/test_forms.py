@@ -28,6 +28,7 @@ OTHERS = {
     "integer_sums",
     "layer_scales",
     "live_nodes",
+    "mask_spellings",
     "pixel_rows",
     "pixels",
     "recurrent_cells",

@@ -39,7 +39,7 @@ _BINARY: Mapping[str, tuple[str, int]] = {
 }
 """The builtin operator of each, and the most dimensions that it broadcasts."""
 
-_LIMITS = {**dict(_BINARY.values()), "FLOOR_MOD": 4}
+_LIMITS = {**dict(_BINARY.values()), "FLOOR_MOD": 4, "RIGHT_SHIFT": 4}
 """By builtin operator the most dimensions that it broadcasts."""
 
 _ACTIVATED = frozenset(("ADD", "DIV", "MUL", "SUB"))
@@ -234,12 +234,12 @@ def division(call: Call) -> None:
     if call.value(0).dtype != "int64":
         _binary(call)
         return
-    one, other = (_Whole(call, call.tensor(number), call.value(number).shape) for number in range(2))
-    rest, zero = one.with_("FLOOR_MOD", other), _Whole(call, call.constant(0, "int64"), ())
+    one, other = (Whole(call, call.tensor(number), call.value(number).shape) for number in range(2))
+    rest, zero = one.with_("FLOOR_MOD", other), Whole(call, call.constant(0, "int64"), ())
     signs = one.with_("LESS", zero, "bool").with_("NOT_EQUAL", other.with_("LESS", zero, "bool"), "bool")
     turned = rest.with_("NOT_EQUAL", zero, "bool").with_("LOGICAL_AND", signs, "bool")  # it has the divisor's sign
     left = one.with_("SUB", rest.with_("SUB", turned.cast("int64").with_("MUL", other)))
-    parts = list[_Whole]()
+    parts = list[Whole]()
     for _ in range(_TIMES):
         ratio = left.cast("float32").with_("DIV", other.cast("float32"))
         parts.append(replace(ratio, tensor=call.step("ROUND", [ratio.tensor], ratio.shape)).cast("int64"))
@@ -253,26 +253,26 @@ _TIMES = 3
 
 
 @dataclass(frozen=True)
-class _Whole:
+class Whole:
     """A tensor in a computation of several steps, whose operands are broadcast."""
 
     call: Call
     tensor: int
     shape: Shape
 
-    def with_(self, operator: str, other: _Whole, dtype: str = "", into: int | None = None) -> _Whole:
+    def with_(self, operator: str, other: Whole, dtype: str = "", into: int | None = None) -> Whole:
         """What an operator gives of this and another one, of the same type or another."""
         call, shape = self.call, _broadcast(self.shape, other.shape)
         made = call.temporary(shape, dtype or call.draft.tensors[self.tensor].dtype) if into is None else into
         shapes, limit = (self.shape, other.shape, shape), _LIMITS[operator]
         broadcasting.write(call, operator, [self.tensor, other.tensor], shapes, made, limit)
-        return _Whole(call, made, shape)
+        return Whole(call, made, shape)
 
-    def cast(self, dtype: str) -> _Whole:
+    def cast(self, dtype: str) -> Whole:
         """The same numbers of another type."""
         made = self.call.temporary(self.shape, dtype)
         self.call.write("CAST", [self.tensor], [made])
-        return _Whole(self.call, made, self.shape)
+        return Whole(self.call, made, self.shape)
 
 
 @row("Pow")

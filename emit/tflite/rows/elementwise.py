@@ -179,6 +179,48 @@ def atanh(call: Call) -> None:
     call.write("MUL", [call.step("SUB", logs, shape), call.constant(0.5, "float32")])
 
 
+def _log_above_one(call: Call, small: int, into: int | None = None) -> int:
+    """The logarithm of 1 and a number that may be small: by how much more than that the rounded sum is it is divided
+    by, and multiplied by the number.
+    """
+    shape, one = call.value(0).shape, call.constant(1.0, "float32")
+    total = call.step("ADD", [small, one], shape)
+    rest = call.step("SUB", [total, one], shape)
+    counts, made = call.temporary(shape, "bool"), call.temporary(shape) if into is None else into
+    call.write("NOT_EQUAL", [rest, call.constant(0.0, "float32")], [counts])
+    divisor = call.temporary(shape)
+    call.write("SELECT_V2", [counts, rest, one], [divisor])
+    log = call.step("MUL", [call.step("LOG", [total], shape), call.step("DIV", [small, divisor], shape)], shape)
+    call.write("SELECT_V2", [counts, log, small], [made])
+    return made
+
+
+@row("Acosh")
+def acosh(call: Call) -> None:
+    """Acosh: the logarithm of 1, what x is above 1, and the root of x squared less 1 as a product of two."""
+    shape, x = call.value(0).shape, call.tensor(0)
+    above = call.step("SUB", [x, call.constant(1.0, "float32")], shape)
+    roots = [call.step("SQRT", [each], shape)
+             for each in (above, call.step("ADD", [x, call.constant(1.0, "float32")], shape))]  # fmt: skip
+    _log_above_one(call, call.step("ADD", [above, call.step("MUL", roots, shape)], shape), call.target())
+
+
+_SQUARED = 1e18
+"""The largest number whose square counts beside 1."""
+
+
+@row("Asinh")
+def asinh(call: Call) -> None:
+    """Asinh of the size, with the sign: the logarithm of 1, x, and x squared over 1 and the root of 1 and that."""
+    shape, one = call.value(0).shape, call.constant(1.0, "float32")
+    size = call.step("ABS", [call.tensor(0)], shape)
+    near = call.step("MINIMUM", [size, call.constant(_SQUARED, "float32")], shape)
+    root = call.step("SQRT", [call.step("ADD", [call.step("MUL", [near, near], shape), one], shape)], shape)
+    part = call.step("DIV", [near, call.step("ADD", [root, one], shape)], shape)
+    log = _log_above_one(call, call.step("ADD", [size, call.step("MUL", [size, part], shape)], shape))
+    call.write("MUL", [call.step("SIGN", [call.tensor(0)], shape), log])
+
+
 @row("Tan")
 def tan(call: Call) -> None:
     """Tan: sine over cosine."""

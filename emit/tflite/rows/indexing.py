@@ -11,7 +11,7 @@ from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.rows import broadcasting
 from layoutsolve.emit.tflite.rows.registry import row
 from layoutsolve.emit.tflite.rows.stored import moves
-from layoutsolve.ir.graph import Array, Size
+from layoutsolve.ir.graph import Array, Size, product
 
 
 def _from_front(indices: Array, sizes: Any) -> Array:
@@ -80,6 +80,38 @@ def gather_elements(call: Call) -> None:
         call.write("GATHER_ND", [call.tensor(0), call.constant(grid)])
         return
     call.write("GATHER_ND", [call.tensor(0), _placed(call, grid, axis)])
+
+
+@row("NonZero")
+def non_zero(call: Call) -> None:
+    """NonZero: WHERE, whose places are in rows."""
+    value, made = call.value(0), call.output
+    if not value.shape:
+        raise ExpressionError("it looks for places in a number", "give its input dimensions")
+    found, places = call.temporary(value.shape, "bool"), call.temporary(made.shape[::-1], "int64")
+    call.write("NOT_EQUAL", [call.tensor(0), call.constant(0, value.dtype)], [found])
+    call.write("WHERE", [found], [places])
+    call.write("TRANSPOSE", [places, call.constant([1, 0])])
+
+
+@row("Compress")
+def compress(call: Call) -> None:
+    """Compress: what is gathered at the places of a condition, of all elements in a row where there is no axis."""
+    value, made = call.value(0), call.output
+    axis, tensor = call.attribute("axis"), call.tensor(0)
+    if axis is None:
+        tensor, axis = call.reshape(tensor, [product(value.shape)]), 0
+    count = made.shape[axis % len(made.shape)]
+    places = call.temporary([count, 1], "int64")
+    call.write("WHERE", [call.tensor(1)], [places])
+    call.write("GATHER", [tensor, call.reshape(places, [count])], axis=axis % len(made.shape))
+
+
+@row("ReverseSequence")
+def reverse_sequence(call: Call) -> None:
+    """ReverseSequence."""
+    axes = {"seq_dim": call.attribute("time_axis", 0), "batch_dim": call.attribute("batch_axis", 1)}
+    call.write("REVERSE_SEQUENCE", [call.tensor(0), call.tensor(1)], **axes)
 
 
 @row("ScatterND")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -164,3 +165,26 @@ def _in_full(call: Call, tensor: int, shape: list[Dim], final: list[Dim]) -> int
             "it multiplies matrices of many dimensions, some of which are dynamic", "fix them with --shape"
         )
     return call.move("BROADCAST_TO", tensor, [call.constant(whole)], whole)
+
+
+_MOST_ROWS = 6
+"""The most rows of a determinant, which is the sum of as many products as there are orders of them."""
+
+
+@row("Det")
+def determinant(call: Call) -> None:
+    """Det: for each order of the columns the product of an element of each row, with the sign of the order."""
+    value, made = call.value(0), call.output
+    (size,) = {*call.sizes(value, slice(-2, None))}
+    if size > _MOST_ROWS:
+        raise ExpressionError(f"it has more than {_MOST_ROWS} rows", "cut the model with --from or --to")
+    orders = np.array([*permutations(range(size))], np.int64).reshape(-1, size)
+    signs = [np.linalg.det(np.eye(size)[order]) for order in orders]
+    count = product(value.shape[:-2])
+    flat = call.reshape(call.tensor(0), [count, size * size])
+    places = call.constant(orders + size * np.arange(size))
+    parts = call.step("GATHER", [flat, places], [count, *orders.shape], axis=1)
+    products = call.step("REDUCE_PROD", [parts, call.constant([2])], [count, len(orders)], keep_dims=False)
+    signed = call.step("MUL", [products, call.constant(np.rint(signs), "float32")], [count, len(orders)])
+    total = call.step("SUM", [signed, call.constant([1])], [count], keep_dims=False)
+    call.reshape(total, made.shape, call.target())

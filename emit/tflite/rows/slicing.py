@@ -26,6 +26,8 @@ def cut(call: Call) -> None:
     """Slice: SLICE where it takes neighbours, else STRIDED_SLICE, and REVERSE_V2 where it goes backwards."""
     value = call.value(0)
     rank = len(value.shape)
+    if len(call.value(1).shape) != 1:
+        raise ExpressionError("its bounds are no vectors", "give them one dimension")
     (count,) = call.sizes(call.value(1))
     axes = call.known(3, "axes").reshape(-1) % rank if call.has(3) else np.arange(count)
     steps = call.known(4, "steps").reshape(-1) if call.has(4) else np.ones(count, np.int64)

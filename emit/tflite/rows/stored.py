@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.emit.tflite.call import Call
+from layoutsolve.emit.tflite.draft import LARGEST
 from layoutsolve.emit.tflite.meanings import in_steps, same_steps
 from layoutsolve.ir.graph import Value
 
@@ -46,19 +47,24 @@ STEEPEST = 256
 LiteRT's ADD and SUB give wrong numbers far above it, or end the process.
 """
 
+_SHIFTED = 1 << 20
+
 
 def is_coarse(value: Value, made: Value) -> bool:
-    """Whether one step of an operand is too many of a result for kernels on integers."""
+    """Whether one step of an operand is too many of a result for kernels on integers, which multiply that of a result
+    by 2^20: where no float is as large they end the process.
+    """
     if value.quant is None or made.quant is None:
         return False
-    return bool(value.quant.scale.max() >= STEEPEST * made.quant.scale.min())
+    most = float(made.quant.scale.max())
+    return bool(value.quant.scale.max() >= STEEPEST * made.quant.scale.min()) or most >= LARGEST / _SHIFTED
 
 
 def is_coarse_product(data: Value, weights: Value, made: Value, most: float = STEEPEST) -> bool:
     """The same of a product, of which a step is to be less than ``most`` of the result's."""
     if data.quant is None or weights.quant is None or made.quant is None:
         return False
-    return bool(data.quant.scale.max() * weights.quant.scale.max() >= most * made.quant.scale.min())
+    return float(data.quant.scale.max()) * float(weights.quant.scale.max()) >= most * float(made.quant.scale.min())
 
 
 MOST_ADDED = (1 << 30) + (1 << 12)

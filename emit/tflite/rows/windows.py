@@ -128,8 +128,13 @@ def padded(call: Call, tensor: int, shape: Sequence[Dim], window: Window, value:
     return call.move("PADV2", tensor, [pads, constant], larger), larger
 
 
+_LINE = 3
+
+
 def check_image(call: Call, rank: int) -> None:
     """Raise unless the first input of a node is an image in channels-last order."""
+    if rank < _LINE:
+        raise ExpressionError("it reads no image", "give it three dimensions or more")
     if call.order(0) != (0, rank - 1, *range(1, rank - 1)):
         reason = "it is computed on images channels-last alone, and neither all sizes nor what is around it allow that"
         raise ExpressionError(reason, "state its sizes with --shape")

@@ -24,8 +24,8 @@ def batch_normalization(site: Site) -> Rule | None:
     """The operator where channels are the second stored dimension, else a product and a sum; the others follow any
     layout.
     """
-    shape, numbers = site.required(0).shape, [site.constant(number) for number in range(1, 5)]
-    given = [data.astype(np.float64) for data in numbers if data is not None]
+    shape, numbers = site.required(0).shape, [site.required(number) for number in range(1, 5)]
+    given = [each.real.astype(np.float64) for each in numbers if each.data is not None]
     if len(given) < len(numbers) or site.attribute("training_mode", 0) or len(site.node.outputs) > 1 or len(shape) < 2:
         return None
     if any(data.shape != shape[SECOND : SECOND + 1] for data in given):

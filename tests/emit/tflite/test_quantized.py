@@ -201,6 +201,46 @@ def test_steps_next_to_zero(place: int, dtype: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("large", [1e5, 1e12, 1.3e36])
+def test_steps_of_masks(large: float, op: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operand has steps as large as those of a mask of the least floats, the result those of either operand: at
+    products with 2^20 that no float holds kernels end the process, and floats beyond 2^31 steps change their sign.
+    """
+    for scales in ((large, 0.02, large), (0.02, large, large), (large, 0.02, 0.02), (0.02, large, 0.02)):
+        monkeypatch.setattr("tests.emit.tflite.test_quantized.SCALES", scales)
+        source = model((op, [IMAGE, IMAGE], None, [], False, {}), dtype)
+        given = [(RANDOM.integers(-100, 100, IMAGE) * np.float32(each)).astype(np.float32) for each in scales[:2]]
+        truth = OnnxRuntime(source.SerializeToString(), level="none")
+        (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+        written = layoutsolve.convert(source, to="tflite").content("")
+        for delegate in (False, True):
+            (found,) = litert().run(written, given, delegate=delegate).results
+            assert np.abs(np.rint(found / scales[2] - expected / scales[2])).max() <= 1, scales
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
+@pytest.mark.parametrize("op", ["Div", "Reciprocal", "Log", "Pow"])
+def test_infinities_are_the_ends(op: str, dtype: str) -> None:
+    """A variance that is rounded to 0 divides by nothing: what is infinite is the last number on its side."""
+    shapes = [IMAGE, IMAGE] if op == "Div" else [IMAGE]
+    exponent = [np.float32(-1.5)] if op == "Pow" else []
+    source = model((op, shapes, None, exponent, False, {}), dtype)
+    given = [
+        (RANDOM.integers(-100, 100, IMAGE) * np.float32(each)).astype(np.float32) for each in SCALES[: len(shapes)]
+    ]
+    given[-1] = np.where(RANDOM.random(IMAGE) < 0.5, 0, np.abs(given[-1]) + SCALES[0]).astype(np.float32)
+    given[0][given[0] == 0] = SCALES[0] if op == "Div" else 0
+    truth = OnnxRuntime(source.SerializeToString(), level="none")
+    (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+    written = layoutsolve.convert(source, to="tflite").content("")
+    for delegate in (False, True):
+        (found,) = litert().run(written, given, delegate=delegate).results
+        assert np.abs(np.rint((found - expected) / SCALES[2])).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ZEROS)
 @pytest.mark.parametrize("op", sorted(COMPARING))
 def test_comparisons_of_counted_fractions(op: str, dtype: str) -> None:
     """What LiteRT's kernels count, as models in ONNX that are made of TensorFlow Lite have it, is compared as bytes."""

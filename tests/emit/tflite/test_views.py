@@ -44,6 +44,12 @@ class Chain:
     def real(self, *shape: int) -> Array:
         return self.random.uniform(0.5, 1.5, shape).astype(np.float32)
 
+    def quantize(self, stored: bool) -> None:
+        """Round to bytes, and back, where that is asked for."""
+        steps = [self.constant(np.array(0.02, np.float32)), self.constant(np.array(3, np.int8))] if stored else []
+        for op in ("QuantizeLinear", "DequantizeLinear") if stored else ():
+            self.nodes.append(helper.make_node(op, [self.last, *steps], [f"v{len(self.nodes) + 1}"]))
+
     def reshape(self, *shape: int) -> None:
         self.add("Reshape", shape, np.array(shape, np.int64))
 
@@ -54,7 +60,7 @@ class Chain:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
-def operators(chain: Chain, litert: LiteRT) -> Counter[str]:
+def operators(chain: Chain, litert: LiteRT, far: float = 1e-5) -> Counter[str]:
     """The operators that a chain is written as, which LiteRT computes as ONNX Runtime does, also with XNNPACK."""
     model = chain.model()
     written = layoutsolve.convert(model, to="tflite").content("")
@@ -63,7 +69,7 @@ def operators(chain: Chain, litert: LiteRT) -> Counter[str]:
     for delegate in (False, True):
         found = litert.run(written, [x], delegate=delegate).results[0]
         assert found.shape == truth.shape
-        np.testing.assert_allclose(found, truth, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found, truth, rtol=1e-5, atol=far)
     graph = parse(written).subgraphs[0]
     used = {index for each in graph.operators for index in (*each.inputs, *each.outputs)} | {*graph.inputs}
     assert used - {-1} == {*range(len(graph.tensors))}, "no tensor is there for nothing"
@@ -100,6 +106,30 @@ def test_many_dimensions(seed: int, litert: LiteRT) -> None:
             chain.add(op, shape, np.array(shape, np.int64))
     chain.reshape(int(np.prod(chain.shape)))
     assert operators(chain, litert)["RESHAPE"] <= 2 * len(chain.nodes)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["floats", "bytes"])
+@pytest.mark.parametrize("rank", [6, 7, 8, 9])
+@pytest.mark.parametrize("op", ["Split", "Split of parts", "ReduceSum", "ReduceMax", "Clip"])
+def test_parts_and_sums_of_many_dimensions(op: str, rank: int, stored: bool, litert: LiteRT) -> None:
+    """XNNPACK takes SPLIT and SUM of more dimensions than its tensors have, and fails to prepare them."""
+    for axis in range(0, rank, 3):
+        chain = Chain([2] * rank)
+        chain.quantize(stored)
+        if op.startswith("Split"):
+            sizes = [np.array([1, 1], np.int64)] if op == "Split of parts" else []
+            part = [1 if each == axis else 2 for each in range(rank)]
+            given, equal = [chain.last, *map(chain.constant, sizes)], {} if sizes else {"num_outputs": 2}
+            chain.nodes.append(helper.make_node("Split", given, ["a", "b"], axis=axis, **equal))
+            chain.nodes.append(helper.make_node("Identity", ["b"], [f"v{len(chain.nodes) + 1}"]))
+            chain.shape = part
+        elif op == "Clip":
+            chain.add("Clip", chain.shape, np.array(-0.3, np.float32), np.array(0.4, np.float32))
+        else:
+            axes = {axis, rank - 1}
+            chain.add(op, [2] * (rank - len(axes)), np.array([*axes], np.int64), keepdims=0)
+        chain.quantize(stored)
+        operators(chain, litert, 0.021 if stored else 1e-5)
 
 
 @pytest.mark.parametrize("steps", [("Mul", "Add"), ("Add", "Mul"), ("Mul",), ("Add", "Add"), ("HardSigmoid",)])

@@ -174,3 +174,40 @@ def test_masks_that_are_none(number: float, hides: bool) -> None:
     written = layoutsolve.convert(network.model(), to="tflite").content("")
     operators = {each.name for each in parse(written).subgraphs[0].operators}
     assert ("NOT_EQUAL" in operators) == (hides or not np.isfinite(number))
+
+
+SPELLINGS = {
+    "Sub": "s = Sub(q, m)",
+    "Neg": "n = Neg(m) s = Add(n, q)",
+    "Mul": "n = Mul(minus, m) s = Add(q, n)",
+    "scaled": "n = Neg(m) t = Add(q, n) s = Mul(t, half)",
+    "divided": "n = Neg(m) t = Add(n, q) s = Div(t, half)",
+    "twice": "n = Neg(m) t = Mul(n, half) s = Add(q, t)",
+}
+
+
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_masks_that_are_subtracted_or_scaled(spelling: str, known: bool, hides: bool) -> None:
+    """Rows that they hide are 0 too, however a mask of plus infinity becomes one of minus infinity."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g (float[2, 4, 5] q, bool[4, 5] c) => (float[2, 4, 5] y)
+        <float zero = {{0}}, float half = {{0.5}}, float minus = {{-1}}, float high = {{1}}> {{
+        {"" if known else "m = Where(c, zero, high)"} {SPELLINGS[spelling]} p = Softmax <axis = -1>(s) i = IsNaN(p)
+        y = Where(i, zero, p) }}"""
+    )
+    rng = np.random.default_rng(len(spelling))
+    seen = rng.random((4, 5)) < 0.6
+    seen[:, 0], seen[1] = True, not hides
+    (high,) = [each for each in model.graph.initializer if each.name == "high"]
+    high.CopyFrom(numpy_helper.from_array(np.array(np.inf, np.float32), "high"))
+    if known:
+        model.graph.initializer.append(numpy_helper.from_array(np.where(seen, 0, np.inf).astype(np.float32), "m"))
+        del model.graph.input[1]
+    given = [rng.standard_normal((2, 4, 5)).astype(np.float32), seen][: 1 if known else 2]
+    truth = OnnxRuntime(model.SerializeToString(), level="none").run(dict(zip("qc", given, strict=False)))
+    written = layoutsolve.convert(model, to="tflite").content("")
+    for delegate in (False, True):
+        (found,) = litert().run(written, given, delegate=delegate).results
+        np.testing.assert_allclose(found, truth[0], rtol=2e-5, atol=2e-5)
