@@ -42,9 +42,6 @@ the least number that no runtime takes for 0.
 
 def write(writer: Writer, node: Node) -> None:
     """Write a node that computes on what its tensors mean, or moves what is stored."""
-    if _gives_the_same(writer, node):
-        writer.public[node.outputs[0]] = writer.name(node.inputs[0])
-        return
     for name in node.outputs:
         writer.describe(name)
     if node.outputs and node.outputs[0] in writer.meant:
@@ -73,17 +70,6 @@ def write(writer: Writer, node: Node) -> None:
     for real, (name, quant) in zip(outputs, pairs, strict=True):
         if quant:
             _quantize(writer, real, name, quant)
-
-
-def _gives_the_same(writer: Writer, node: Node) -> bool:
-    """Whether a node gives another meaning to a tensor that is stored as it is, which no file shows."""
-    single = len(node.inputs) == len(node.outputs) == 1 and all((*node.inputs, *node.outputs))
-    if node.op != "Identity" or not (node.storage and single) or node.domain or node.region is not None:
-        return False
-    before, after = (writer.graph.values[name] for name in (*node.inputs, *node.outputs))
-    ends = writer.meant.union(writer.public)
-    alike = before.dtype == after.dtype and before.foreign is None and after.foreign is None
-    return alike and before.data is None and after.name not in ends and before.name not in writer.meant
 
 
 def _write_sums(writer: Writer, node: Node) -> bool:

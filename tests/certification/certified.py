@@ -42,7 +42,7 @@ def image() -> bytes:
     x = net.conv(net.input(1, 12, 12, 3), 8, dilation=(2, 2), activation="RELU")
     for _ in range(2):
         x = net.conv(net.depthwise(x), 36, 1)
-    return net.model(net.op("REDUCE_MAX", [x, net.vector(1, 2)], [1, 36], keep_dims=False)).source
+    return net.model(net.op("SUM", [x, net.vector(1, 2)], [1, 36], keep_dims=False)).source
 
 
 def heads() -> bytes:

@@ -10,7 +10,6 @@ import pytest
 import layoutsolve
 from experiments.make.exporter_networks import FAMILIES, network
 from layoutsolve.emit import nodes_of
-from tests.networks import Network, Quantized
 
 SEEDS = 4
 
@@ -31,13 +30,3 @@ def never_more(model: onnx.ModelProto) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_of_exporters(seed: int, family: object) -> None:
     never_more(layoutsolve.optimize(network(family, 60 + seed)))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", [Network, Quantized])
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_of_tensorflow_lite(seed: int, kind: type[Network]) -> None:
-    """Images whose pixels are read as one line, in steps that the file states behind their Reshape."""
-    net = kind(seed)
-    x = net.conv(net.input(1, 20, 20, 3), 16, stride=2, activation="RELU")
-    x = net.conv(net.depthwise(x), 8 + 8 * (seed % 2), 1)
-    never_more(layoutsolve.convert(net.model(net.dense(net.mean(x, 1, 2), 5)).source).model)

@@ -772,9 +772,9 @@ REASONS: Mapping[str, tuple[str, Callable[[], Case]]] = {
         "OneHot",
         lambda: Case(whole(1, -1, 0), whole(4), real(2), fed=(0, 1)),
     ),
-    "DEPTH_TO_SPACE has no kernel for float16; cast it to float32 or int32": (
+    "DEPTH_TO_SPACE has no kernel for float64; cast it to float32 or int32": (
         "DepthToSpace",
-        lambda: Case(real(1, 8, 2, 3).astype("float16"), blocksize=2),
+        lambda: Case(real(1, 8, 2, 3).astype("float64"), blocksize=2),
     ),
 }
 """Why LiteRT does not express a node, and what to do about it."""
