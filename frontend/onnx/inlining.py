@@ -77,7 +77,7 @@ def expanded(model: ModelProto) -> ModelProto:
             with suppress(*REFUSALS):
                 model = inliner.inline_selected_functions(_typed(model), [("", name)], inline_schema_functions=True)
     with suppress(*REFUSALS):
-        model = halves.widened(_typed(model)) if halves.computes_in_halves(model) else model
+        model = halves.widened(_typed(model, agree=True)) if halves.computes_in_halves(model) else model
     return model
 
 
@@ -95,15 +95,17 @@ def _with_defaults(model: ModelProto, operators: Collection[str]) -> ModelProto:
     return made
 
 
-def _typed(model: ModelProto) -> ModelProto:
-    """A model that states the types of what is computed, and of initializers, which the library asks for."""
+def _typed(model: ModelProto, agree: bool = False) -> ModelProto:
+    """A model that states the types of what is computed, and of initializers, which the library asks for. Raises one of
+    :data:`REFUSALS` where types do not ``agree`` that have to.
+    """
     like = ModelProto()
     like.CopyFrom(model)
     for node in (each for each in like.graph.node if each.op_type in _UNTYPED and each.domain in DOMAINS):
         node.op_type = "Identity"
         del node.input[1:], node.attribute[:]
     made: ModelProto = ModelProto.FromString(
-        native.shape_inference.infer_shapes(like.SerializeToString(), False, False, False)
+        native.shape_inference.infer_shapes(like.SerializeToString(), agree, False, False)
     )
     for number, node in enumerate(model.graph.node):
         if node.op_type in _UNTYPED:

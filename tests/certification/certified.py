@@ -36,13 +36,13 @@ def branching(joins: int) -> bytes:
     return build.finish(*outputs, x)
 
 
-def image() -> bytes:
+def image(last: str = "REDUCE_MAX") -> bytes:
     """A quantized network that wants planes, and reads an image."""
     net = Quantized()
     x = net.conv(net.input(1, 12, 12, 3), 8, dilation=(2, 2), activation="RELU")
     for _ in range(2):
         x = net.conv(net.depthwise(x), 36, 1)
-    return net.model(net.op("SUM", [x, net.vector(1, 2)], [1, 36], keep_dims=False)).source
+    return net.model(net.op(last, [x, net.vector(1, 2)], [1, 36], keep_dims=False)).source
 
 
 def heads() -> bytes:
@@ -59,7 +59,13 @@ def heads() -> bytes:
 def converted(
     name: str, strategy: str = "cpsat", objective: str = "min-transpose"
 ) -> tuple[bytes, layoutsolve.Conversion]:
-    sources = {"image": image, "small": lambda: branching(2), "large": lambda: branching(12), "heads": heads}
+    sources = {
+        "image": image,
+        "summed": lambda: image("SUM"),
+        "small": lambda: branching(2),
+        "large": lambda: branching(12),
+        "heads": heads,
+    }
     source = sources[name]()
     return source, layoutsolve.convert(source, strategy=strategy, objective=objective)
 

@@ -33,7 +33,7 @@ WAYS = [
 
 
 @pytest.mark.members(8)
-@pytest.mark.parametrize("name", ["image", "small", "large"])
+@pytest.mark.parametrize("name", ["summed", "small", "large"])
 @pytest.mark.parametrize(("strategy", "objective"), WAYS)
 def test_round_trip(name: str, strategy: str, objective: str) -> None:
     """What is written is read again and holds, and every tier is proven again."""
