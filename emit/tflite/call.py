@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.emit.tflite.draft import Draft, stated, view_options
+from layoutsolve.emit.tflite.draft import Draft, is_computed, stated, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.emit.tflite.meanings import nearly
 from layoutsolve.ir.functions import PLAN, Recast
@@ -204,7 +204,7 @@ class Call:
     def close(self) -> None:
         """Quantize the results that are in floats."""
         for real, stored in self._later:
-            self.draft.write("QUANTIZE", [self.draft.near(real, stored, self._step())], [stored], {})
+            self.draft.quantize(real, stored, self._step())
 
     def _step(self) -> float:
         """The largest step that a result in floats may have: that of an operand, or of their product; infinite for
@@ -260,7 +260,7 @@ class Call:
         before = self.draft.tensors[tensor]
         if into is None and (before.shape, before.signature) == (sizes, signature):
             return tensor
-        if signature.count(-1) > 1 or (-1 in signature and 0 in signature):
+        if is_computed(signature):
             entries, options = self.extents(shape, 0 if 0 in signature else 1), dict[str, Any]()
         else:
             entries, options = self.constant(signature), view_options(signature)

@@ -15,7 +15,7 @@ import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.emit.tflite.call import Call
-from layoutsolve.emit.tflite.draft import Draft, view_options
+from layoutsolve.emit.tflite.draft import Draft, is_computed, view_options
 from layoutsolve.emit.tflite.errors import ExpressionError
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.ir.graph import OPENING, Array, Dim, Node, Region, Shape, Size, Value
@@ -72,9 +72,8 @@ def mirrored(draft: Draft, tensor: Tensor) -> int:
 
 
 def _copy(draft: Draft, source: int, result: int) -> None:
-    """A copy by RESHAPE, of which one size alone may be open."""
     shape = draft.tensors[source].signature
-    if -1 in shape and (shape.count(-1) > 1 or 0 in shape):
+    if is_computed(shape):
         draft.write("RESHAPE", [source, draft.sizes_of(source)], [result], {})
         return
     sizes = draft.constant(np.array(shape, np.int32), draft.tensors[source].name)

@@ -38,6 +38,11 @@ def view_options(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
     return {"new_shape": tuple(sizes)} if len(sizes) <= _MOST_STATED else {}
 
 
+def is_computed(signature: Sequence[int]) -> bool:
+    """Whether a RESHAPE cannot state such sizes, of which one alone may be -1 and none 0 beside it."""
+    return -1 in signature and (signature.count(-1) > 1 or 0 in signature)
+
+
 _MOST_STATED = 8
 _FARTHEST, _FINE, _LIMIT = 1 << 14, 1e-7, 1 << 20
 """How many steps of a result one of what is stored anew may be, below which steps floats are limited beforehand, and to
@@ -233,15 +238,21 @@ class Draft:
     def write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
         """Add an operator. Raises :class:`ExpressionError` where LiteRT has no kernel for its types."""
         if name == "QUANTIZE":
-            inputs = [self.near(inputs[0], outputs[0])]
+            self.quantize(inputs[0], outputs[0])
+        else:
+            self._write(name, inputs, outputs, options)
+
+    def quantize(self, tensor: int, stored: int, step: float = 0.0) -> None:
+        """Store a tensor in other steps. ``step`` is the largest one of what floats are computed of."""
+        self._write("QUANTIZE", [self._near(tensor, stored, step)], [stored], {})
+
+    def _write(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: Mapping[str, Any]) -> None:
         kernels.check(name, inputs, outputs, self.tensors)
         self.append(Operator(len(self.operators), name, tuple(inputs), tuple(outputs), options))
 
-    def near(self, tensor: int, stored: int, step: float = 0.0) -> int:
+    def _near(self, tensor: int, stored: int, step: float) -> int:
         """What is to be stored in steps, no further from zero than kernels take: they multiply integers by no more than
-        shifts them out of 32 bits, and floats wrap there, where each has less than twenty bits of its own. ``step`` is
-        the largest one of what floats are computed of.
-        """
+        shifts them out of 32 bits, and floats wrap there, where each has less than twenty bits of its own."""
         steps, before = self.tensors[stored].quant, self.tensors[tensor].quant
         if steps is None or len(steps.scale) != 1:
             return tensor

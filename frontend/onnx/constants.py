@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from layoutsolve.io.source import Folder, Part, joined
 from layoutsolve.ir.budget import GROWTH, SPARE
 from layoutsolve.ir.elements import unpacked
 from layoutsolve.ir.graph import PACKED, Array, Dim
+from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.proto.messages import TYPES as CODES
-from layoutsolve.proto.messages import GraphProto, ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.proto.operator_schemas import MOST_DIMENSIONS
 from layoutsolve.proto.scopes import graphs_of
 
@@ -130,6 +130,15 @@ def _copy(into: object, name: str, value: object) -> None:
         place.CopyFrom(value)
     else:
         setattr(into, name, value)
+
+
+def tensors_of(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    """The constants of a graph itself, by name: initializers, and what is in a Constant."""
+    for each in graph.initializer:
+        yield each.name, each
+    for node in graph.node:
+        if node.op_type == "Constant" and node.domain in DOMAINS:
+            yield from ((name, each.t) for name in node.output for each in node.attribute if each.name == "value")
 
 
 def of(proto: TensorProto, beside: Beside | None = None) -> Constant:

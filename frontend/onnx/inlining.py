@@ -67,7 +67,8 @@ def expanded(model: ModelProto) -> ModelProto:
     found = {node.op_type for node in nodes_of(model.graph) if node.domain in DOMAINS} & {*DEFINED}
     others = any(map(definitions.is_defined, nodes_of(model.graph)))
     if found or others:
-        model = _with_defaults(versions.converted(model), found)
+        model = versions.converted(model)
+        model = _with_defaults(model, found) if found else model
     with suppress(*REFUSALS):  # first those of which the library infers no types
         model = definitions.written(_typed(model)) if others else model
     for name in DEFINED:
@@ -99,17 +100,19 @@ def _typed(model: ModelProto, agree: bool = False) -> ModelProto:
     """A model that states the types of what is computed, and of initializers, which the library asks for. Raises one of
     :data:`REFUSALS` where types do not ``agree`` that have to.
     """
-    like = ModelProto()
-    like.CopyFrom(model)
-    for node in (each for each in like.graph.node if each.op_type in _UNTYPED and each.domain in DOMAINS):
+    like, nodes = model, model.graph.node
+    untyped = [at for at, node in enumerate(nodes) if node.op_type in _UNTYPED and node.domain in DOMAINS]
+    if untyped:
+        like = ModelProto()
+        like.CopyFrom(model)
+    for node in (like.graph.node[at] for at in untyped):
         node.op_type = "Identity"
         del node.input[1:], node.attribute[:]
     made: ModelProto = ModelProto.FromString(
         native.shape_inference.infer_shapes(like.SerializeToString(), agree, False, False)
     )
-    for number, node in enumerate(model.graph.node):
-        if node.op_type in _UNTYPED:
-            made.graph.node[number].CopyFrom(node)
+    for at in untyped:
+        made.graph.node[at].CopyFrom(nodes[at])
     known = {each.name for each in (*made.graph.input, *made.graph.value_info)}
     for each in (each for each in made.graph.initializer if each.name not in known):
         kind = made.graph.value_info.add(name=each.name).type.tensor_type

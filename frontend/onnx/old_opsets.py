@@ -11,14 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
 from layoutsolve.errors import Gap, UnsupportedError
-from layoutsolve.frontend.onnx.constants import of
+from layoutsolve.frontend.onnx.constants import of, tensors_of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
@@ -167,16 +167,8 @@ def _scales(node: NodeProto, tensors: Mapping[str, TensorProto]) -> Array:
 
 def _tensors(graph: GraphProto) -> dict[str, TensorProto]:
     """The constants of a graph and of those within it, by name."""
-    found = dict(_constants(graph))
+    found = dict(tensors_of(graph))
     for node in nodes_of(graph):
         for inner in graphs_of(node):
-            found.update(_constants(inner))
+            found.update(tensors_of(inner))
     return found
-
-
-def _constants(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
-    for each in graph.initializer:
-        yield each.name, each
-    for node in graph.node:
-        if node.op_type == "Constant" and node.domain in DOMAINS:
-            yield from ((name, each.t) for name in node.output for each in node.attribute if each.name == "value")

@@ -198,10 +198,9 @@ def _log_above_one(call: Call, small: int, into: int | None = None) -> int:
 @row("Acosh")
 def acosh(call: Call) -> None:
     """Acosh: the logarithm of 1, what x is above 1, and the root of x squared less 1 as a product of two."""
-    shape, x = call.value(0).shape, call.tensor(0)
-    above = call.step("SUB", [x, call.constant(1.0, "float32")], shape)
-    roots = [call.step("SQRT", [each], shape)
-             for each in (above, call.step("ADD", [x, call.constant(1.0, "float32")], shape))]  # fmt: skip
+    shape, operands = call.value(0).shape, [call.tensor(0), call.constant(1.0, "float32")]
+    above = call.step("SUB", operands, shape)
+    roots = [call.step("SQRT", [each], shape) for each in (above, call.step("ADD", operands, shape))]
     _log_above_one(call, call.step("ADD", [above, call.step("MUL", roots, shape)], shape), call.target())
 
 

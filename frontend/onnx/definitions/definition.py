@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.base.fast_dataclasses import dataclass
-from layoutsolve.frontend.onnx.constants import of
+from layoutsolve.frontend.onnx.constants import of, tensors_of
 from layoutsolve.ir.graph import Array
 from layoutsolve.ir.names import Names
 from layoutsolve.proto.messages import (
@@ -19,9 +19,8 @@ from layoutsolve.proto.messages import (
     TensorProto,
     attribute,
     decoded,
-    graphs_in,
 )
-from layoutsolve.proto.scopes import names_in
+from layoutsolve.proto.scopes import graphs_of, names_in
 
 Writing = Callable[["Definition"], bool]
 
@@ -32,12 +31,10 @@ DEFINITIONS: dict[tuple[str, str], Writing] = {}
 """By domain and operator what writes it; it gives False for a form that it does not write."""
 
 
-def defines(
-    *operators: str, domain: str = ""
-) -> Callable[[Callable[[Definition], bool]], Callable[[Definition], bool]]:
+def defines(*operators: str, domain: str = "") -> Callable[[Writing], Writing]:
     """Register what writes some operators."""
 
-    def register(function: Callable[[Definition], bool]) -> Callable[[Definition], bool]:
+    def register(function: Writing) -> Writing:
         DEFINITIONS.update({(domain, each): function for each in operators})
         return function
 
@@ -46,7 +43,11 @@ def defines(
 
 def is_defined(node: NodeProto) -> bool:
     """Whether a node is of an operator that is written as others."""
-    return ("" if node.domain in DOMAINS else node.domain, node.op_type) in DEFINITIONS
+    return _key(node) in DEFINITIONS
+
+
+def _key(node: NodeProto) -> tuple[str, str]:
+    return "" if node.domain in DOMAINS else node.domain, node.op_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class Definition:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute."""
-        return next((decoded(each) for each in self.node.attribute if each.name == name), default)
+        return self.own().get(name, default)
 
     def integer(self, name: str, default: int) -> int:
         """An attribute that is a whole number."""
@@ -138,22 +139,13 @@ def written(model: ModelProto) -> ModelProto:
         for each in ports
         if each.type.tensor_type.HasField("shape")
     }
-    numbers = {name: data for name, data in _constants(model.graph) if data is not None}
+    inside = ((name, each) for name, each in tensors_of(model.graph) if each.data_location != TensorProto.EXTERNAL)
+    numbers = {name: data for name, each in inside if (data := of(each).data) is not None}
     shapes |= {name: data.shape for name, data in numbers.items()}
     known = Known(shapes, numbers, Names(names_in(model.graph)), {})
     _write(model.graph, known)
     model.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in known.added.items())
     return model
-
-
-def _constants(graph: GraphProto) -> Iterator[tuple[str, Array | None]]:
-    """The constants of a graph that lie in the model itself."""
-    for each in graph.initializer:
-        if each.data_location != TensorProto.EXTERNAL:
-            yield each.name, of(each).data
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            yield node.output[0], of(node.attribute[0].t).data
 
 
 def _is_written(writing: Writing, definition: Definition) -> bool:
@@ -168,12 +160,10 @@ def _write(graph: GraphProto, known: Known) -> None:
     """Write what is defined here, in branches and loops too."""
     found = list[NodeProto]()
     for node in graph.node:
-        for each in node.attribute:
-            for inner in graphs_in(each):
-                _write(inner, known)
-        definition = Definition(node, known, [])
-        key = "" if node.domain in DOMAINS else node.domain, node.op_type
-        found += definition.nodes if key in DEFINITIONS and _is_written(DEFINITIONS[key], definition) else [node]
+        for inner in graphs_of(node):
+            _write(inner, known)
+        definition, writing = Definition(node, known, []), DEFINITIONS.get(_key(node))
+        found += definition.nodes if writing is not None and _is_written(writing, definition) else [node]
     copies = [NodeProto.FromString(each.SerializeToString()) for each in found]
     del graph.node[:]
     graph.node.extend(copies)

@@ -67,14 +67,14 @@ def _nodes(graph: GraphProto, wide: Mapping[str, str]) -> list[NodeProto]:
             for number, name in enumerate(ports):
                 ports[number] = wide.get(name, name)
         for given in node.attribute:
-            _widen(given, node)
+            _widen(given)
             for body in graphs_in(given):
                 _within(body, wide)
         found.append(node)
     return found
 
 
-def _widen(given: AttributeProto, node: NodeProto) -> None:
+def _widen(given: AttributeProto) -> None:
     """Let an attribute state float32 where it states float16."""
     if given.name in ("to", "dtype", "output_dtype", "stash_type") and given.i == _HALF:
         given.i = _FLOAT

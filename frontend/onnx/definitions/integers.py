@@ -153,7 +153,7 @@ def _sliced(call: Definition, name: str, first: int, last: int, axis: int) -> st
 
 @defines("MatMulInteger")
 def _integers(call: Definition) -> bool:
-    scalar = all(not call.has(each) or (call.shape(each) or [1])[:1] in ([1], (1,)) for each in (2,))
+    scalar = not call.has(2) or (call.shape(2) or [1])[:1] in ([1], (1,))
     shapes = call.shape(0), call.shape(1)
     if not scalar or shapes[0] is None or shapes[1] is None or len(shapes[1]) < 2 or len(shapes[0]) < 2:
         return False
@@ -166,8 +166,8 @@ def _integers(call: Definition) -> bool:
     if count > most * _MOST_PARTS:
         return False
     parts = [(first, min(first + most, count)) for first in range(0, count, most)]
-    pairs = [(_sliced(call, one, *each, len(shapes[0]) - 1), _sliced(call, other, *each, len(shapes[1]) - 2))
-             for each in parts]  # fmt: skip
+    axes = len(shapes[0]) - 1, len(shapes[1]) - 2
+    pairs = [(_sliced(call, one, *each, axes[0]), _sliced(call, other, *each, axes[1])) for each in parts]
     return _summed(call, [call.write("MatMul", *pair) for pair in pairs])
 
 

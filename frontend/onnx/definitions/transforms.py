@@ -56,7 +56,6 @@ def _transform(call: Definition) -> bool:
 def _frames(call: Definition) -> bool:
     """STFT of real signals: frames are gathered, weighted, and transformed."""
     shape, step, window, given = call.shape(), call.numbers(1), call.numbers(2), call.numbers(3)
-    weighted = call.has(2)
     if shape is None or step is None or shape[1] is None or shape[-1] == 2 or (given is None and window is None):
         return False
     length = int(given.reshape(())) if given is not None else len(window if window is not None else ())
@@ -66,7 +65,7 @@ def _frames(call: Definition) -> bool:
         return False
     flat = call.write("Reshape", call.node.input[0], call.constant([0, -1], "int64"))
     frames = call.write("Gather", flat, call.constant(starts[:, None] + np.arange(length), "int64"), axis=1)
-    last = call.write("Mul", frames, call.node.input[2]) if weighted else frames
+    last = call.write("Mul", frames, call.node.input[2]) if call.has(2) else frames
     last = call.write("MatMul", last, call.constant(_waves(length, count, length, 1, -1.0)))
     call.write("Reshape", last, call.constant([0, 0, count, 2], "int64"), into=call.node.output[0])
     return True
