@@ -106,23 +106,24 @@ class Definition:
 
     def real(self, number: int, axis: int | None = None) -> str:
         """The floats that an input means, whose scale and zero point are the two behind it."""
-        scale, zero = self.numbers(number + 1), self.numbers(number + 2)
+        scale = self.numbers(number + 1)
         names = [self.node.input[number + place] if self.has(number + place) else "" for place in range(3)]
         if scale is not None and scale.size == 1:  # of one number, also where that is a vector
             axis, names[1] = None, self.constant(scale.reshape(()))
-            names[2] = "" if zero is None else self.constant(zero.reshape(()), str(zero.dtype))
+            names[2] = self._single(names[2])
         given: dict[str, Any] = {} if axis is None else {"axis": axis}
         return self.write("DequantizeLinear", *names, **given)
 
     def stored(self, real: str, number: int) -> bool:
         """Write the result: floats in the scale and zero point that are inputs."""
         names = [self.node.input[number + place] if self.has(number + place) else "" for place in range(2)]
-        for place, name in enumerate(names):
-            data = self.known.numbers.get(name)
-            if data is not None and data.size == 1:
-                names[place] = self.constant(data.reshape(()), str(data.dtype))
-        self.write("QuantizeLinear", real, *names, into=self.node.output[0])
+        self.write("QuantizeLinear", real, *map(self._single, names), into=self.node.output[0])
         return True
+
+    def _single(self, name: str) -> str:
+        """A tensor, a constant of one number without dimensions."""
+        data = self.known.numbers.get(name)
+        return name if data is None or data.size != 1 else self.constant(data.reshape(()), str(data.dtype))
 
     def own(self) -> dict[str, Any]:
         """The attributes."""

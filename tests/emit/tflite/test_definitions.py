@@ -111,6 +111,30 @@ def test_operator_that_is_written_as_others(operator: str, number: int) -> None:
         assert np.abs(found.astype(int) - expected).max() <= 1
 
 
+COMPUTED = [
+    (operator, place)
+    for operator in ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
+    for place, each in enumerate(CASES[operator][-1].inputs)
+    if each is not None and each.size == 1
+]
+
+
+@pytest.mark.members(0)
+@pytest.mark.parametrize(("operator", "place"), COMPUTED)
+def test_a_step_that_is_computed(operator: str, place: int) -> None:
+    """Scales and zero points that the model is given count, or are refused."""
+    case = CASES[operator][-1]
+    model, given = Case(*case.inputs, fed=sorted({*case.fed, place}), **case.attributes).model(operator)
+    try:
+        written = layoutsolve.convert(model, to="tflite").content("")
+    except UnsupportedError:
+        return
+    truth = OnnxRuntime(model.SerializeToString(), level="none")
+    (expected,) = truth.run(dict(zip([name for name, _, _ in truth.inputs], given, strict=True)))
+    (found,) = litert().run(written, given).results
+    assert np.abs(found.astype(int) - expected).max() <= operator.startswith("Q")
+
+
 RUNTIME = {
     "Add": (2, {}), "AveragePool": (1, {"kernel_shape": [2, 2]}), "Concat": (2, {"axis": 1}),
     "Gemm": (2, {"transB": 1}),
